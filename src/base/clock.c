@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <stddef.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+#define NS_PER_S UINT64_C(1000000000)
+
+uint64_t blkup_now_ns(void)
+{
+        struct timespec t = { .tv_sec = 0 };
+
+        /* Cannot fail: the clock exists on every Linux, and the pointer is ours. */
+        (void) clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t) t.tv_sec * NS_PER_S + (uint64_t) t.tv_nsec;
+}
+
+void blkup_sleep_until_ns(uint64_t at_ns, const volatile int *stop)
+{
+        struct timespec until = { .tv_sec = (time_t) (at_ns / NS_PER_S), .tv_nsec = (long) (at_ns % NS_PER_S) };
+
+        /* Ends: the time is absolute, so signals do not push it away; any other answer than EINTR ends it too. */
+        while (!stop || *stop == 0)
+                if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) != EINTR)
+                        return;
+}

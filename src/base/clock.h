@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Time: nanoseconds of CLOCK_MONOTONIC everywhere; wall-clock time is nowhere used for intervals. */
+#ifndef BLKUP_BASE_CLOCK_H
+#define BLKUP_BASE_CLOCK_H
+
+#include <stdint.h>
+
+uint64_t blkup_now_ns(void);
+
+/* Sleeps until the absolute CLOCK_MONOTONIC time; restarts after a signal unless *stop (may be NULL) is non-zero. */
+void blkup_sleep_until_ns(uint64_t at_ns, const volatile int *stop);
+
+#endif
