@@ -66,24 +66,23 @@ size_t blkup_encode_udev(const char *in, size_t n, char *out, size_t cap)
 
 size_t blkup_encode_udev_safe(const char *in, size_t n, char *out, size_t cap)
 {
-        size_t len = 0, from;
+        size_t len = 0;
         bool blank = false;
 
         /* libblkid looks at no more input than its buffer is long, and cuts bytes before it looks at characters. */
         n = strnlen(in, n < cap ? n : cap);
         n = blkup_rtrim(in, n);
-        for (from = blkup_ltrim(in, n); from < n; from++) {
-                if (blkup_is_space(in[from])) {
+        for (size_t i = blkup_ltrim(in, n); i < n; i++) {
+                char piece[2] = { '_', in[i] };
+
+                if (blkup_is_space(in[i])) {
                         blank = true;
                         continue;
                 }
-                if (blank) {
-                        blank = false;
-                        if (!put(out, cap, &len, "_", 1))
-                                break;
-                }
-                if (!put(out, cap, &len, in + from, 1))
+                /* A run of blanks and the byte after it stay together: no result ends in a blank that was cut. */
+                if (!put(out, cap, &len, blank ? piece : piece + 1, blank ? 2 : 1))
                         break;
+                blank = false;
         }
         out[len] = '\0';
 
