@@ -1,16 +1,260 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-set -eu
+# The one entry for people and machines: `./do help` prints what it can do.
+set -euo pipefail
 cd "$(dirname "$0")"
-case "${1:-build}" in
-build)
-        [ -f build/build.ninja ] || meson setup build --native-file native/release.ini
-        ninja -C build
-        [ ! -x build/src/cli/blkup ] || ln -sf src/cli/blkup build/blkup
+# mkfs, sgdisk and their kin live where a user's PATH often does not look.
+export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+
+# -- what the machine must have (Debian 12 names): PACKAGE WHEN WHY -----------------------------------
+# WHEN is the first command that needs it: build < run < test < bench; each also gets those before it.
+DEPENDENCIES=(
+        'gcc              build  the compiler of the dev and release builds'
+        'libc6-dev        build  headers; gcc only recommends it'
+        'meson            build  the build description'
+        'ninja-build      build  what meson writes for'
+        'pkg-config       build  finds the libraries below'
+        'libsmartcols-dev build  tables with the column habits of lsblk'
+        'liburing-dev     build  batched reads'
+        'scdoc            build  manual pages'
+        'python3          build  meson, and the test summary'
+        'util-linux       run    mkswap, losetup, blkid (an oracle)'
+        'fdisk            run    sfdisk: dos tables'
+        'gdisk            run    sgdisk: gpt tables'
+        'e2fsprogs        run    ext2, ext3, ext4 and journal images'
+        'dosfstools       run    FAT12, FAT16, FAT32 images'
+        'mtools           run    fills FAT images without mounting'
+        'xfsprogs         run    xfs images'
+        'btrfs-progs      run    btrfs images'
+        'f2fs-tools       run    f2fs images'
+        'erofs-utils      run    erofs images'
+        'squashfs-tools   run    squashfs images'
+        'exfatprogs       run    exfat images'
+        'ntfs-3g          run    ntfs images'
+        'udftools         run    udf images'
+        'genisoimage      run    iso9660 images'
+        'cryptsetup-bin   run    LUKS images'
+        'lvm2             run    LVM members'
+        'mdadm            run    RAID members'
+        'clang            test   the second compiler, and libFuzzer'
+        'libclang-rt-14-dev test the sanitizer and fuzzer run-time of clang'
+        'llvm-14          test   llvm-symbolizer: readable sanitizer reports'
+        'libcmocka-dev    test   unit tests'
+        'libblkid-dev     test   an oracle: linked by programs under tests/ and bench/ only'
+        'libext2fs-dev    test   an oracle for ext4 structures'
+        'valgrind         test   memory checks of the release build'
+        'strace           test   which system calls a command makes'
+        'spin             test   models of the reader-writer semaphore'
+        'jq               test   JSON answers piped as users pipe them'
+        'python3-jsonschema test the schemas in docs/schema'
+        'xz-utils         test   compressed test images'
+        'shellcheck       test   scripts'
+        'codespell        test   words in comments and documents'
+        'git              test   the list of tracked files'
+        'musl-tools       test   the small static build'
+)
+
+# Run by `./do run`: what the machine's tools can make and blkup can name.
+RUN_IMAGES=(ext2 ext3 ext4 ext4-journal fat12 fat16 fat32 gpt dos dos-logical)
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "do: $*"; exit 1; }
+
+# -- deps ------------------------------------------------------------------------------------------------
+# Packages needed for LEVEL that are not installed, one a line.
+missing_packages() {
+        local level=$1 line package when
+        local -a wanted=()
+        local -A levels=([build]=' build ' [run]=' build run ' [test]=' build run test ' \
+                         [bench]=' build run test bench ')
+        for line in "${DEPENDENCIES[@]}"; do
+                read -r package when _ <<<"$line"
+                [[ ${levels[$level]} != *" $when "* ]] || wanted+=("$package")
+        done
+        # dpkg-query answers for the packages it knows and complains about the others: both are answers.
+        { dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${wanted[@]}" 2>/dev/null || true; } |
+                sed -n 's/^installed //p' | sort -u | comm -13 - <(printf '%s\n' "${wanted[@]}" | sort -u)
+}
+
+install_packages() {
+        local -a apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300)
+        if [ "$(id -u)" != 0 ]; then
+                command -v sudo >/dev/null || return 1
+                # Without a terminal sudo cannot ask: fail at once instead of hanging.
+                if [ -t 0 ]; then apt=(sudo "${apt[@]}"); else apt=(sudo -n "${apt[@]}"); fi
+        fi
+        "${apt[@]}" update >&2 && "${apt[@]}" install --no-install-recommends "$@" >&2
+}
+
+do_deps() {
+        local level=${1:-bench} missing
+        case $level in build | run | test | bench) ;; *) die "deps: build, run, test or bench, not '$level'" ;; esac
+        command -v dpkg-query >/dev/null || {
+                say "do: deps: no dpkg on this machine: install by hand what ./do lists under DEPENDENCIES"
+                return 1
+        }
+        missing=$(missing_packages "$level")
+        [ -n "$missing" ] || return 0
+        mapfile -t missing <<<"$missing"
+        say "do: deps: installing ${missing[*]}"
+        install_packages "${missing[@]}" || {
+                say "do: deps: cannot install; as root: apt-get install --no-install-recommends ${missing[*]}"
+                return 1
+        }
+}
+
+# For run, test, bench: what cannot be installed may not be needed after all, so only the builders are a must.
+want_deps() {
+        do_deps "$1" || {
+                local tool
+                for tool in cc meson ninja; do
+                        command -v $tool >/dev/null || die "no $tool, nothing can be built"
+                done
+                say "do: going on with what is here"
+        }
+}
+
+# -- build -----------------------------------------------------------------------------------------------
+# setup DIR NATIVE…: a build directory of that kind; made anew when the tree moved or the kind changed.
+setup() {
+        local dir=$1 stamp file
+        shift
+        local -a args=()
+        stamp=$(pwd; cat meson_options.txt)
+        for file; do
+                args+=(--native-file "$file")
+                stamp+=$(cat "$file")
+        done
+        if [ ! -f "$dir/build.ninja" ] || [ "$stamp" != "$(cat "$dir/do-stamp" 2>/dev/null)" ]; then
+                rm -rf "$dir"
+                meson setup "$dir" "${args[@]}" >"$dir.log" 2>&1 || {
+                        cat "$dir.log" >&2
+                        return 1
+                }
+                mv "$dir.log" "$dir/do-setup.log"
+                printf '%s\n' "$stamp" >"$dir/do-stamp"
+        fi
+}
+
+build_release() {
+        setup build native/release.ini || die "the build could not be set up"
+        ninja -C build >build/do-build.log 2>&1 || {
+                cat build/do-build.log >&2
+                die "the build failed"
+        }
+        [ -x build/src/cli/blkup ] || die "the build left no src/cli/blkup"
+        ln -sf src/cli/blkup build/blkup
+}
+
+do_build() {
+        local tool
+        for tool in cc meson ninja; do
+                command -v $tool >/dev/null || die "no $tool here: ./do deps installs what is missing"
+        done
+        build_release
+        say "do: build/blkup is ready"
+}
+
+# -- run -------------------------------------------------------------------------------------------------
+do_run() {
+        want_deps run
+        build_release
+        exec tools/run-images build/blkup "${RUN_IMAGES[@]}"
+}
+
+# -- test ------------------------------------------------------------------------------------------------
+# Compiles one kind; its outcome is a case of its own, appended to the list that tools/run-tests adds up.
+compile() {
+        local name=$1 dir=$2
+        shift 2
+        say "do: compiling: $name"
+        if setup "$dir" "$@" && ninja -C "$dir" >"$dir/do-build.log" 2>&1; then
+                extra+=(--case "build / $name:OK")
+        else
+                [ ! -f "$dir/do-build.log" ] || tail -n 60 "$dir/do-build.log" >&2
+                extra+=(--case "build / $name:FAIL")
+                return 1
+        fi
+}
+
+do_test() {
+        local -a extra=()
+        local coverage=
+        if [ "${1:-}" = --coverage ]; then
+                coverage=yes
+                shift
+        fi
+        case ${1:-} in -*) die "test: unknown option '$1' (there is --coverage)" ;; esac
+        want_deps test
+        if [ -n "$coverage" ]; then
+                compile 'gcc, coverage' build-cov native/cov.ini || true
+                find build-cov -name '*.gcda' -delete
+                local code=0
+                tools/run-tests "${extra[@]}" build-cov "$@" >build-cov/do-tests.log || code=$?
+                tools/coverage build-cov src/probe/formats src/probe/tables src
+                # The count stays the last line, here too.
+                cat build-cov/do-tests.log
+                return $code
+        fi
+        compile 'gcc, ASan and UBSan' build-dev native/dev.ini || true
+        # A developer who names tests wants those, now; a whole run also compiles with clang.
+        [ $# -gt 0 ] || compile 'clang' build-clang native/clang.ini || true
+        tools/run-tests "${extra[@]}" build-dev "$@"
+}
+
+# -- soak, bench -----------------------------------------------------------------------------------------
+# Tests of the suite `soak` read BLKUP_SOAK and then take their long counts (see tests/meson.build).
+do_soak() {
+        local -a extra=()
+        want_deps test
+        compile 'gcc, ASan and UBSan' build-dev native/dev.ini || true
+        tools/run-tests "${extra[@]}" --setup soak build-dev "${@:-soak}"
+}
+
+# bench/NAME/run makes its images and peers below the directory it is given, and calls `$BLKUP bench NAME`.
+do_bench() {
+        local name=${1:-} scratch code=0
+        if [ -z "$name" ] || [ ! -x "bench/$name/run" ]; then
+                [ -z "$name" ] || say "do: bench: no bench/$name/run"
+                say "do: bench: one of: $(find bench -mindepth 2 -maxdepth 2 -name run -printf '%P\n' | cut -d/ -f1 | sort | xargs)"
+                return 1
+        fi
+        shift
+        want_deps bench
+        build_release
+        scratch=$(mktemp -d "${TMPDIR:-/tmp}/blkup-bench.XXXXXX")
+        BLKUP=$PWD/build/blkup "bench/$name/run" "$scratch" "$@" || code=$?
+        rm -rf "$scratch"
+        return $code
+}
+
+do_clean() {
+        rm -rf build build-*
+}
+
+do_help() {
+        cat <<'END'
+usage: ./do COMMAND
+
+  run                  install what is missing, build, make file-system images, probe them
+  test [NAME…]         install what is missing, build, run every test (or the named tests and suites)
+  test --coverage      the same under gcov; lines and branches of the formats and tables
+  bench NAME           install what is missing, build, measure against the named peers
+  soak [NAME…]         the long counts of the tests that have them
+  build                release build; leaves build/blkup
+  deps [WHEN]          install what is missing for build, run, test or bench (all, unless named)
+  clean                remove build and build-*
+  help                 this table
+END
+}
+
+command=${1:-help}
+[ $# -eq 0 ] || shift
+case $command in
+run | test | bench | soak | build | deps | clean | help) "do_$command" "$@" ;;
+-h | --help) do_help ;;
+*)
+        say "do: no command '$command'; try ./do help"
+        exit 2
         ;;
-test)
-        [ -f build-dev/build.ninja ] || meson setup build-dev --native-file native/dev.ini
-        meson test -C build-dev
-        ;;
-clean) rm -rf build build-* ;;
 esac

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=bash
+# tracked ROOT: the files of the tree, one a line; without git (a release archive) all but what is built.
+tracked() {
+        # Files that were removed but not yet committed are still listed: they are no longer ours to check.
+        if git -c safe.directory='*' -C "$1" ls-files 2>/dev/null | grep -q .; then
+                git -c safe.directory='*' -C "$1" ls-files
+        else
+                ( cd "$1" && find . -type f ! -path './.git/*' ! -path './build/*' ! -path './build-*' -printf '%P\n' )
+        fi | sort | while IFS= read -r file; do
+                [ ! -f "$1/$file" ] || printf '%s\n' "$file"
+        done
+}
+
+# scripts ROOT: the tracked files that a shell runs.
+scripts() {
+        tracked "$1" | while IFS= read -r file; do
+                if head -n 1 "$1/$file" 2>/dev/null | tr -d '\0' | grep -qE '^#! ?/(usr/)?bin/(env )?(ba|da)?sh'; then
+                        printf '%s\n' "$file"
+                fi
+        done
+}
