@@ -3,7 +3,7 @@
 # What the documents say is there, is there:
 #   1. each path in backquotes in README, CONTRIBUTING, SECURITY, NEWS and docs/*.md exists, and each room
 #      of src/ is named in CONTRIBUTING;
-#   2. each command that `blkup --help` names has a page, each page a command;
+#   2. each page is built; each command that `blkup --help` names has a page, each page of section 8 is a command;
 #   3. each long option of `blkup NAME --help` is in docs/man/blkup-NAME.8.scd, and the other way round.
 # usage: check-docs.sh ROOT [BLKUP]
 # shellcheck disable=SC2016 # the backquotes in single quotes are Markdown's
@@ -40,6 +40,12 @@ done
 for room in src/*/meson.build; do
         room=${room%/meson.build}
         grep -qF '`'"$room"'/`' CONTRIBUTING.md || refuse "CONTRIBUTING.md does not name $room/"
+done
+
+# -- pages ----------------------------------------------------------------------------------------------------
+for page in docs/man/*.scd; do
+        page=${page#docs/man/}
+        grep -qF "'${page%.scd}'" docs/meson.build || refuse "docs/meson.build does not build docs/man/$page"
 done
 
 # -- commands and options -------------------------------------------------------------------------------------
