@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "block/facts.h"
+#include "block/file.h"
+
+static char dir[] = "/tmp/blkup-test-block-XXXXXX";
+
+static const char *path_of(const char *name)
+{
+        static char path[256];
+
+        (void) snprintf(path, sizeof(path), "%s/%s", dir, name);
+        return path;
+}
+
+static void make_file(const char *name, const void *bytes, size_t n)
+{
+        int fd = open(path_of(name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, bytes, n), n);
+        assert_int_equal(close(fd), 0);
+}
+
+static void a_file_is_read_as_it_is(void **state)
+{
+        uint8_t bytes[3000], got[4][512];
+        struct blkup_block *b = NULL;
+        struct blkup_error err;
+        struct blkup_block_request r[] = {
+                { .at = 0, .len = 512, .to = got[0] },
+                { .at = 2900, .len = 512, .to = got[1] },
+                { .at = 77, .len = 100, .to = got[2] },
+                { .at = 3000, .len = 1, .to = got[3] },
+        };
+
+        (void) state;
+        for (size_t i = 0; i < sizeof(bytes); i++)
+                bytes[i] = (uint8_t) (i * 7 + i / 256);
+        make_file("plain", bytes, sizeof(bytes));
+        assert_int_equal(blkup_block_open(path_of("plain"), NULL, &b, &err), 0);
+        assert_int_equal(b->info.kind, BLKUP_BLOCK_FILE);
+        assert_int_equal(b->info.size_bytes, 3000);
+        assert_int_equal(b->info.logical_sector_bytes, 512);
+        assert_int_equal(blkup_block_read(b, r, 4), 3);
+        assert_int_equal(r[0].done_bytes, 512);
+        assert_memory_equal(got[0], bytes, 512);
+        assert_int_equal(r[1].done_bytes, 100);
+        assert_memory_equal(got[1], bytes + 2900, 100);
+        assert_int_equal(r[2].done_bytes, 100);
+        assert_memory_equal(got[2], bytes + 77, 100);
+        assert_int_equal(r[3].done_bytes, 0);
+        b = blkup_block_close(b);
+}
+
+/* The end that fstat told may be gone when it is read. */
+static void a_file_cut_meanwhile_reads_short(void **state)
+{
+        uint8_t bytes[3000] = { 1 }, got[2048];
+        struct blkup_block *b = NULL;
+        struct blkup_block_request r = { .at = 0, .len = 2048, .to = got };
+
+        (void) state;
+        make_file("cut", bytes, sizeof(bytes));
+        assert_int_equal(blkup_block_open(path_of("cut"), NULL, &b, NULL), 0);
+        assert_int_equal(truncate(path_of("cut"), 1000), 0);
+        assert_true(blkup_block_read(b, &r, 1) >= 1);
+        assert_int_equal(r.done_bytes, 1000);
+        b = blkup_block_close(b);
+}
+
+static void what_is_no_device_is_refused(void **state)
+{
+        struct blkup_block *b = NULL;
+        struct blkup_error err;
+
+        (void) state;
+        assert_int_equal(blkup_block_open(path_of("missing"), NULL, &b, &err), -ENOENT);
+        assert_non_null(strstr(err.message, "missing"));
+        assert_int_equal(blkup_block_open(dir, NULL, &b, &err), -EISDIR);
+        assert_int_equal(blkup_block_open("/dev/null", NULL, &b, &err), -ENOTBLK);
+        assert_int_equal(mkfifo(path_of("fifo"), 0600), 0);
+        assert_int_equal(blkup_block_open(path_of("fifo"), NULL, &b, &err), -ENOTBLK);
+        assert_null(b);
+}
+
+static void a_descriptor_changes_hands_only_on_success(void **state)
+{
+        struct blkup_block *b = NULL;
+        int fd;
+
+        (void) state;
+        make_file("fd", "x", 1);
+        fd = open(path_of("fd"), O_RDONLY | O_CLOEXEC);
+        assert_int_equal(blkup_block_open_fd(fd, "fd", NULL, &b, NULL), 0);
+        b = blkup_block_close(b);
+        assert_int_equal(fcntl(fd, F_GETFD), -1);
+        fd = open(dir, O_RDONLY | O_CLOEXEC);
+        assert_int_equal(blkup_block_open_fd(fd, "dir", NULL, &b, NULL), -EISDIR);
+        assert_true(fcntl(fd, F_GETFD) >= 0);
+        assert_int_equal(close(fd), 0);
+}
+
+/* A character device is taken for a UBI volume by where its sysfs link leads: /dev/null stands for one. */
+static void ubi_is_known_by_sysfs(void **state)
+{
+        struct blkup_block_open o = { .sysfs = dir };
+        struct blkup_block *b = NULL;
+        struct stat st;
+        char path[512];
+
+        (void) state;
+        assert_int_equal(stat("/dev/null", &st), 0);
+        (void) snprintf(path, sizeof(path), "%s/dev/char", dir);
+        assert_int_equal(mkdir(path_of("dev"), 0700), 0);
+        assert_int_equal(mkdir(path, 0700), 0);
+        assert_int_equal(mkdir(path_of("ubi0_1"), 0700), 0);
+        (void) snprintf(path, sizeof(path), "%s/dev/char/%u:%u", dir, major(st.st_rdev), minor(st.st_rdev));
+        assert_int_equal(symlink("../../ubi0_1", path), 0);
+        assert_int_equal(blkup_block_open("/dev/null", &o, &b, NULL), 0);
+        assert_int_equal(b->info.kind, BLKUP_BLOCK_CHAR);
+        assert_int_equal(b->info.size_bytes, 1);
+        b = blkup_block_close(b);
+        make_file("ubi0_1/data_bytes", "1032192\n", 8);
+        assert_int_equal(blkup_block_open("/dev/null", &o, &b, NULL), 0);
+        assert_int_equal(b->info.size_bytes, 1032192);
+        b = blkup_block_close(b);
+
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(symlink("../../ubi_ctrl", path), 0);
+        assert_int_equal(blkup_block_open("/dev/null", &o, &b, NULL), -ENOTBLK);
+}
+
+static void private_layers_are_known_by_their_uuid(void **state)
+{
+#define VG "0123456789abcdef0123456789abcdef"
+#define LV "fedcba9876543210fedcba9876543210"
+        (void) state;
+        assert_false(blkup_block_is_private_dm(""));
+        assert_false(blkup_block_is_private_dm("LVM-" VG LV));
+        assert_false(blkup_block_is_private_dm("LVM-" VG LV "-"));
+        assert_true(blkup_block_is_private_dm("LVM-" VG LV "-cow"));
+        assert_true(blkup_block_is_private_dm("LVM-" VG LV "-tpool"));
+        assert_false(blkup_block_is_private_dm("CRYPT-LUKS2-" VG "-root"));
+        assert_true(blkup_block_is_private_dm("CRYPT-TEMP-temporary-cryptsetup-77"));
+        assert_false(blkup_block_is_private_dm("mpath-3600508b400105e210000900000490000"));
+        assert_true(blkup_block_is_private_dm("stratis-1-private-" VG "-flex-mdv"));
+        assert_false(blkup_block_is_private_dm("stratis-1-" VG "-thin-fs-" LV));
+}
+
+static int make_dir(void **state)
+{
+        (void) state;
+        return mkdtemp(dir) ? 0 : -1;
+}
+
+static int remove_dir(void **state)
+{
+        char command[128];
+
+        (void) state;
+        (void) snprintf(command, sizeof(command), "rm -rf '%s'", dir);
+        return system(command);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_file_is_read_as_it_is),
+                cmocka_unit_test(a_file_cut_meanwhile_reads_short),
+                cmocka_unit_test(what_is_no_device_is_refused),
+                cmocka_unit_test(a_descriptor_changes_hands_only_on_success),
+                cmocka_unit_test(ubi_is_known_by_sysfs),
+                cmocka_unit_test(private_layers_are_known_by_their_uuid),
+        };
+
+        return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
