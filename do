@@ -38,7 +38,6 @@ DEPENDENCIES=(
         'mdadm            run    RAID members'
         'clang            test   the second compiler, and libFuzzer'
         'libclang-rt-14-dev test the sanitizer and fuzzer run-time of clang'
-        'llvm-14          test   llvm-symbolizer: readable sanitizer reports'
         'libcmocka-dev    test   unit tests'
         'libblkid-dev     test   an oracle: linked by programs under tests/ and bench/ only'
         'libext2fs-dev    test   an oracle for ext4 structures'
