@@ -51,13 +51,12 @@ done
 # -- commands and options -------------------------------------------------------------------------------------
 # long_options: the long options that a text defines, one a line (the lines that begin with an option).
 long_options() {
-        grep -E '^[[:space:]]*\*?(-[A-Za-z0-9]|--[a-z])' | sed 's/[[:space:]][[:space:]].*//' |
+        sed 's/^[[:space:]]*//; s/[[:space:]][[:space:]].*//' | grep -E '^\*?(-[A-Za-z0-9]|--[a-z])' |
                 grep -oE -- '--[a-z][a-z0-9-]+' | sort -u
 }
 
 if [ -n "$blkup" ] && [ -d docs/man ]; then
-        # The table of commands: lines that begin with two or more spaces and a lower-case word.
-        commands=$("$blkup" --help | sed -nE 's/^ {2,}([a-z][a-z0-9-]*)( .*)?$/\1/p' | grep -vx help | sort -u)
+        commands=$("$blkup" --help | sed -nE '/^Commands:/,/^$/s/^ +([a-z][a-z0-9-]*) .*/\1/p' | grep -vx help)
         [ -n "$commands" ] || refuse "blkup --help names no command"
         for name in $commands; do
                 page=docs/man/blkup-$name.8.scd
@@ -65,7 +64,7 @@ if [ -n "$blkup" ] && [ -d docs/man ]; then
                         refuse "blkup $name has no $page"
                         continue
                 fi
-                help=$("$blkup" "$name" --help | sed 's/^\( *-[^ ].*[^ ]\)  .*/\1/' | long_options) ||
+                help=$("$blkup" "$name" --help | long_options) ||
                         refuse "blkup $name --help names no long option"
                 man=$(tr -d '\134' <"$page" | long_options) || refuse "$page names no long option"
                 while IFS= read -r option; do
