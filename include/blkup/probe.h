@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * blkup/probe.h - what is on a device, with the least I/O.
+ *
+ * A prober is made once and used for any number of devices, one after another; it owns its memory (about
+ * 20 MiB of address space, of which a usual probe touches some ten KiB) and allocates nothing while it probes.
+ * One prober belongs to one thread at a time; different probers are independent.
+ *
+ * Nothing is ever written to a device. All strings that come from a device are untrusted bytes: encode them
+ * for the reader they are meant for (shell, udev, JSON, terminal).
+ *
+ * Functions return 0 or a negative errno unless they say otherwise; on failure outputs are left alone.
+ */
+#ifndef BLKUP_PROBE_H
+#define BLKUP_PROBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct blkup_probe;
+struct blkup_trace;
+struct blkup_block;
+struct blkup_error;
+
+/* What a type is for; the words of util-linux's USAGE tag. A bit set, so that filters can combine them. */
+enum blkup_usage {
+        BLKUP_USAGE_FILESYSTEM = 1 << 0,
+        BLKUP_USAGE_RAID = 1 << 1,
+        BLKUP_USAGE_CRYPTO = 1 << 2,
+        BLKUP_USAGE_OTHER = 1 << 3,
+};
+
+/* The verdict on one device. */
+enum blkup_verdict {
+        BLKUP_VERDICT_NOTHING = 0,  /* every place that could hold something was read, and nothing is there */
+        BLKUP_VERDICT_FOUND,        /* values are there: a type, a partition table, a partition's entry */
+        BLKUP_VERDICT_AMBIVALENT,   /* more than one type that do not tolerate each other; hits can be listed */
+        BLKUP_VERDICT_UNKNOWN,      /* no result, and something could not be read (or a budget ran out): say nothing */
+};
+
+/* One NAME=value. name is a constant; value has len bytes and a NUL behind them; both valid until the next run. */
+struct blkup_value {
+        const char *name;
+        const char *value;
+        size_t len;
+};
+
+/* One superblock hit of the last run, in registry order. version may be "" */
+struct blkup_hit_info {
+        const char *type;
+        enum blkup_usage usage;
+        const char *version;
+};
+
+/* One partition of the table that was found. Numbers and sectors as util-linux counts them. */
+struct blkup_partition {
+        unsigned number;
+        uint64_t start_sectors; /* 512-byte sectors from the start of the area */
+        uint64_t size_sectors;
+        uint64_t flags;         /* of the entry; 0 = none */
+        uint8_t type_byte;      /* dos and its kind; 0 where type is a text */
+        char type[40];          /* "0x83", a GUID, a text */
+        char uuid[40];          /* "" when the scheme has none */
+        char name[224];         /* "" when the scheme has none; UTF-8, untrusted */
+        char scheme[16];        /* table this entry stands in: dos, gpt, bsd ... */
+};
+
+/* What a run cost. Exact counts, but for ns. */
+struct blkup_io_stats {
+        uint64_t submissions; /* one io_uring_enter, or one pread/preadv */
+        uint64_t reads;       /* requests */
+        uint64_t bytes;       /* asked for */
+        uint64_t sectors;     /* different 512-byte sectors */
+        uint64_t pages;       /* different 4096-byte pages those lie in */
+        uint64_t rounds;      /* times something was waited for */
+        uint64_t ns;
+};
+
+/* A prober, or NULL when memory is exhausted. */
+struct blkup_probe *blkup_probe_new(void);
+/* Frees it. NULL-safe; returns NULL. */
+struct blkup_probe *blkup_probe_unref(struct blkup_probe *p);
+
+/*
+ * Settings; they stay for all later runs.
+ */
+
+/* Look only for (or, with invert, never for) these types: a comma list as blkid's -n, "" or NULL for all.
+ * -EINVAL: a type that is not known. Partition tables are not touched by it. */
+int blkup_probe_set_types(struct blkup_probe *p, const char *list, bool invert, struct blkup_error *err);
+
+/* Look only for formats of these usages (bits of enum blkup_usage; 0 = all). */
+void blkup_probe_set_usages(struct blkup_probe *p, unsigned usages);
+
+/* The area of the device to look at, in bytes. size 0: up to the end. */
+void blkup_probe_set_area(struct blkup_probe *p, uint64_t offset_bytes, uint64_t size_bytes);
+
+/* Offset in bytes of the last session of an optical disc (blkid's hint session_offset). */
+void blkup_probe_set_session(struct blkup_probe *p, uint64_t offset_bytes);
+
+enum blkup_probe_flag {
+        BLKUP_PROBE_STRICT = 1 << 0,         /* also read what can only turn a find into an ambivalence (xfs log scan) */
+        BLKUP_PROBE_PARTITIONS = 1 << 1,     /* list the partitions of a table (costs the reads of its entries) */
+        BLKUP_PROBE_NO_TABLES = 1 << 2,      /* superblocks only */
+        BLKUP_PROBE_NO_PART_ENTRY = 1 << 3,  /* no PART_ENTRY_* of a partition (blkid's -D) */
+};
+void blkup_probe_set_flags(struct blkup_probe *p, unsigned flags);
+
+/* Spans of each read and each probe go here; NULL: none. The trace must outlive the runs. */
+void blkup_probe_set_trace(struct blkup_probe *p, struct blkup_trace *t);
+
+/* Called for each read and each refusal while a run goes on (the --debug output); text is one line. NULL: off. */
+void blkup_probe_set_debug(struct blkup_probe *p, void (*line)(void *to, const char *text), void *to);
+
+/* Bytes that one run may read at most (0 = the built-in 16 MiB). A run that would need more and has found
+ * nothing ends as BLKUP_VERDICT_UNKNOWN. */
+void blkup_probe_set_budget(struct blkup_probe *p, uint64_t bytes);
+
+/*
+ * Runs.
+ */
+
+/* How a device is opened. */
+struct blkup_open_options {
+        int direct;   /* 0: auto; 1: always (fails over only where O_DIRECT is refused); -1: never */
+        bool no_uring;
+};
+
+/*
+ * Opens PATH read-only (close-on-exec, non-blocking until it is known to be a device or file), probes it and closes it.
+ * -ENOENT, -EACCES ...: as open(2); -ENOTBLK: neither block device, regular file nor UBI character device.
+ * A read error is no failure of the run: see BLKUP_VERDICT_UNKNOWN and blkup_probe_trouble().
+ */
+int blkup_probe_path(struct blkup_probe *p, const char *path, const struct blkup_open_options *o,
+                     enum blkup_verdict *ret, struct blkup_error *err);
+
+/* The same on an open block handle (src/block), which stays the caller's. */
+int blkup_probe_block(struct blkup_probe *p, struct blkup_block *b, enum blkup_verdict *ret, struct blkup_error *err);
+
+/*
+ * Results of the last run; valid until the next one.
+ */
+
+/* Values in the order util-linux prints them: the type's own, TYPE, USAGE, then PTUUID, PTTYPE, then PART_ENTRY_*.
+ * After BLKUP_VERDICT_AMBIVALENT only PART_ENTRY_* may be there. */
+size_t blkup_probe_n_values(const struct blkup_probe *p);
+struct blkup_value blkup_probe_value(const struct blkup_probe *p, size_t i); /* i < n_values */
+/* The value of NAME, or NULL. */
+const char *blkup_probe_lookup(const struct blkup_probe *p, const char *name);
+
+size_t blkup_probe_n_hits(const struct blkup_probe *p);
+struct blkup_hit_info blkup_probe_hit(const struct blkup_probe *p, size_t i); /* i < n_hits */
+
+/* Partitions in table order; 0 without BLKUP_PROBE_PARTITIONS. */
+size_t blkup_probe_n_partitions(const struct blkup_probe *p);
+const struct blkup_partition *blkup_probe_partition(const struct blkup_probe *p, size_t i); /* NULL beyond */
+
+void blkup_probe_stats(const struct blkup_probe *p, struct blkup_io_stats *ret);
+
+/* One line that says what could not be read ("read error at 65536: Input/output error"), or "" when all was well. */
+const char *blkup_probe_trouble(const struct blkup_probe *p);
+
+/* Size in bytes of the area that was looked at in the last run. */
+uint64_t blkup_probe_size(const struct blkup_probe *p);
+
+/* Names of the known types, in registry order (a type that stands twice is listed twice); NULL beyond the last. */
+const char *blkup_probe_type_name(size_t i);
+
+/* The word for one usage bit ("filesystem", "raid", "crypto", "other"); NULL for anything else. */
+const char *blkup_usage_name(enum blkup_usage usage);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

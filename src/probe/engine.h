@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The prober's inside: plan, read, match, describe. Private to src/probe.
+ *
+ * plan.c    which units of the device any format may look at, sorted and merged
+ * reader.c  units and ranges become pieces in memory, each unit read once
+ * engine.c  the rounds: read what is planned or asked for, let the formats look, decide
+ * probe.c   the public face: settings, opening, results
+ */
+#ifndef BLKUP_PROBE_ENGINE_H
+#define BLKUP_PROBE_ENGINE_H
+
+#include "base/error.h"
+#include "block/block.h"
+#include "probe/format.h"
+#include "trace/trace.h"
+
+#define BLKUP_TINY_BYTES 1474560
+#define BLKUP_MAX_FORMATS 96
+#define BLKUP_MAX_TABLES 16
+#define BLKUP_MAX_HITS 16
+#define BLKUP_MAX_PARTITIONS 1024
+#define BLKUP_MAX_READS 1024
+#define BLKUP_DEFAULT_BUDGET (16U << 20)
+#define BLKUP_MAX_ROUNDS 256
+#define BLKUP_WORK_BUDGET 4000000
+
+/* A set of units (sectors) of the area: a bit each for the low ones, a sorted list for the others. */
+#define BLKUP_PLAN_HIGH 160
+struct blkup_units {
+        uint64_t low[(BLKUP_VIEW_LOW + 63) / 64];
+        uint64_t high[BLKUP_PLAN_HIGH];
+        unsigned n_high;
+};
+
+/* What one device calls for. Groups of windows: the formats up to and including vfat, the tables, the other formats. */
+struct blkup_plan {
+        struct blkup_units first, tables, rest;
+        uint16_t active[BLKUP_MAX_FORMATS]; /* indexes into blkup_formats, in order */
+        unsigned n_active;
+        unsigned n_first; /* how many of them are up to and including vfat */
+        uint16_t active_tables[BLKUP_MAX_TABLES];
+        unsigned n_active_tables;
+};
+
+struct blkup_read_log {
+        uint64_t at;
+        uint64_t len;
+};
+
+struct blkup_probe {
+        /* settings */
+        bool excluded[BLKUP_MAX_FORMATS]; /* by set_types */
+        unsigned usages;
+        uint64_t area_at, area_size, session;
+        unsigned flags;
+        uint64_t budget;
+        struct blkup_trace *trace;
+        void (*debug)(void *to, const char *text);
+        void *debug_to;
+
+        /* one run */
+        struct blkup_block *block;
+        uint64_t base;           /* of the area on the device */
+        uint64_t merge_gap;      /* runs that are at most so far apart are read as one */
+        bool no_superblocks;     /* nothing but tables */
+        bool is_cdrom;
+        struct blkup_plan plan;
+        struct blkup_view view;
+        uint8_t state[BLKUP_MAX_FORMATS]; /* enum state of each active format */
+        uint8_t hit_of[BLKUP_MAX_FORMATS];
+        struct blkup_found *finds; /* BLKUP_MAX_HITS, in the order they were made */
+        unsigned n_finds;
+        uint8_t *arena;
+        uint64_t arena_used, arena_size;
+        struct blkup_read_log *log;
+        unsigned n_log;
+        struct blkup_io_stats stats;
+        uint64_t planned_bytes;  /* of the batch under construction */
+        const char *lane;        /* name of the device, for the trace */
+
+        /* result */
+        enum blkup_verdict verdict;
+        struct blkup_found *table; /* PTUUID, PTTYPE */
+        struct blkup_found *entry; /* PART_ENTRY_* */
+        const struct blkup_found *values;  /* of the first hit, or NULL */
+        struct blkup_hit_info hits[BLKUP_MAX_HITS];
+        unsigned n_hits;
+        struct blkup_partition *partitions;
+        unsigned n_partitions;
+        bool partitions_cut;
+        char trouble[256];
+};
+
+/* plan.c */
+void blkup_plan_make(struct blkup_probe *p);
+void blkup_units_add(struct blkup_units *u, uint64_t first, uint64_t last);
+/* a := a without b */
+void blkup_units_without(struct blkup_units *a, const struct blkup_units *b);
+void blkup_units_join(struct blkup_units *a, const struct blkup_units *b);
+
+/* engine.c: the area of p->block is looked at; fills the result. */
+void blkup_engine_run(struct blkup_probe *p);
+/* Lists the partitions of the table on p->block through e; for PART_ENTRY_* of a partition. */
+BLKUP_MUST_CHECK enum blkup_outcome blkup_engine_entries(struct blkup_probe *p, struct blkup_entries *e, const struct blkup_table **ret);
+void blkup_engine_debug(struct blkup_probe *p, const char *fmt, ...) BLKUP_PRINTF(2, 3);
+
+#endif

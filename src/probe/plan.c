@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The plan: which units of a device its formats may look at. Everything is data in the formats' rows, cut by the
+ * device's size; the result is exact (no unit that nobody looks at), sorted and free of doubles.
+ */
+#include <string.h>
+
+#include "probe/engine.h"
+
+void blkup_units_add(struct blkup_units *u, uint64_t first, uint64_t last)
+{
+        for (uint64_t i = first; i <= last; i++) { /* ends: the windows in the rows are a few units long */
+                unsigned k;
+
+                if (i < BLKUP_VIEW_LOW) {
+                        u->low[i / 64] |= (uint64_t) 1 << (i % 64);
+                        continue;
+                }
+                k = u->n_high;
+                while (k > 0 && u->high[k - 1] > i)
+                        k--;
+                if ((k > 0 && u->high[k - 1] == i) || u->n_high == BLKUP_PLAN_HIGH)
+                        continue; /* full: what is missing is asked for when a format looks there */
+                memmove(u->high + k + 1, u->high + k, (u->n_high - k) * sizeof(u->high[0]));
+                u->high[k] = i;
+                u->n_high++;
+        }
+}
+
+void blkup_units_join(struct blkup_units *a, const struct blkup_units *b)
+{
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(a->low); i++)
+                a->low[i] |= b->low[i];
+        for (unsigned i = 0; i < b->n_high; i++)
+                blkup_units_add(a, b->high[i], b->high[i]);
+}
+
+void blkup_units_without(struct blkup_units *a, const struct blkup_units *b)
+{
+        unsigned kept = 0, j = 0;
+
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(a->low); i++)
+                a->low[i] &= ~b->low[i];
+        for (unsigned i = 0; i < a->n_high; i++) {
+                while (j < b->n_high && b->high[j] < a->high[i])
+                        j++;
+                if (j == b->n_high || b->high[j] != a->high[i])
+                        a->high[kept++] = a->high[i];
+        }
+        a->n_high = kept;
+}
+
+static void add_window(const struct blkup_view *v, struct blkup_units *u, uint64_t at, uint64_t len)
+{
+        if (len == 0 || !blkup_inside(at, len, v->size))
+                return;
+        blkup_units_add(u, at >> v->unit_shift, (at + len - 1) >> v->unit_shift);
+}
+
+static void add_rows(const struct blkup_view *v, struct blkup_units *u, const struct blkup_magic *magics, unsigned n_magics,
+                     const struct blkup_needed *needs, unsigned n_needs)
+{
+        uint64_t base, at;
+
+        for (unsigned i = 0; i < n_magics; i++)
+                if (blkup_view_anchor(v, magics[i].anchor, magics[i].at, &base) && blkup_add(base, magics[i].within, &at))
+                        add_window(v, u, at, magics[i].len);
+        for (unsigned i = 0; i < n_needs; i++)
+                if (blkup_view_anchor(v, needs[i].anchor, needs[i].at, &base))
+                        add_window(v, u, base, needs[i].len);
+}
+
+static bool is_active(const struct blkup_probe *p, unsigned i)
+{
+        const struct blkup_format *f = blkup_formats[i];
+        const struct blkup_view *v = &p->view;
+
+        if (p->excluded[i] || (p->usages && !(p->usages & f->usage)) || f->min_bytes > v->size)
+                return false;
+        if (f->usage == BLKUP_USAGE_RAID && (v->is_tiny || p->is_cdrom))
+                return false;
+        if (f->usage == BLKUP_USAGE_OTHER && p->is_cdrom)
+                return false;
+        return v->is_whole || !(f->flags & BLKUP_WHOLE_ONLY);
+}
+
+void blkup_plan_make(struct blkup_probe *p)
+{
+        struct blkup_plan *plan = &p->plan;
+        const struct blkup_view *v = &p->view;
+        bool after_vfat = false;
+
+        memset(&plan->first, 0, sizeof(plan->first));
+        memset(&plan->tables, 0, sizeof(plan->tables));
+        memset(&plan->rest, 0, sizeof(plan->rest));
+        plan->n_active = plan->n_first = plan->n_active_tables = 0;
+
+        for (unsigned i = 0; i < blkup_n_formats && !p->no_superblocks; i++) {
+                const struct blkup_format *f = blkup_formats[i];
+
+                if (is_active(p, i)) {
+                        plan->active[plan->n_active++] = (uint16_t) i;
+                        if (!(f->flags & BLKUP_LATE))
+                                add_rows(v, after_vfat ? &plan->rest : &plan->first, f->magics, f->n_magics, f->needs, f->n_needs);
+                }
+                if (!after_vfat && strcmp(f->name, "vfat") == 0) {
+                        after_vfat = true;
+                        plan->n_first = plan->n_active;
+                }
+        }
+        for (unsigned i = 0; i < blkup_n_tables && !(p->flags & BLKUP_PROBE_NO_TABLES); i++) {
+                const struct blkup_table *t = blkup_tables[i];
+
+                if (t->min_bytes > v->size)
+                        continue;
+                plan->active_tables[plan->n_active_tables++] = (uint16_t) i;
+                add_rows(v, &plan->tables, t->magics, t->n_magics, t->needs, t->n_needs);
+        }
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The prober's public face: settings, opening a path, results. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "block/file.h"
+#include "probe/engine.h"
+
+/* Address space for what a run reads: the budget, and the copies that joining of ranges makes. */
+#define ARENA_BYTES (20U << 20)
+
+static void *carve(uint8_t **at, size_t n)
+{
+        void *p = *at;
+
+        *at += (n + 63) & ~(size_t) 63;
+        return p;
+}
+
+struct blkup_probe *blkup_probe_new(void)
+{
+        const size_t finds = sizeof(struct blkup_found) * (BLKUP_MAX_HITS + 2);
+        const size_t parts = sizeof(struct blkup_partition) * BLKUP_MAX_PARTITIONS;
+        const size_t log = sizeof(struct blkup_read_log) * BLKUP_MAX_READS;
+        const size_t own = sizeof(struct blkup_probe) + finds + parts + log + 4 * 64;
+        struct blkup_probe *p;
+        void *memory = NULL;
+        uint8_t *at;
+
+        /* One block, which the kernel backs only where it is touched. The arena comes first: it wants a page's alignment. */
+        if (posix_memalign(&memory, 4096, ARENA_BYTES + own) != 0)
+                return NULL;
+        at = (uint8_t *) memory + ARENA_BYTES;
+        p = carve(&at, sizeof(*p));
+        memset(p, 0, sizeof(*p));
+        p->finds = carve(&at, finds);
+        p->table = p->finds + BLKUP_MAX_HITS;
+        p->entry = p->table + 1;
+        p->partitions = carve(&at, parts);
+        p->log = carve(&at, log);
+        p->arena = memory;
+        p->arena_size = ARENA_BYTES;
+        p->budget = BLKUP_DEFAULT_BUDGET;
+        blkup_found_reset(p->table);
+        blkup_found_reset(p->entry);
+        return p;
+}
+
+struct blkup_probe *blkup_probe_unref(struct blkup_probe *p)
+{
+        if (p)
+                free(p->arena);
+        return NULL;
+}
+
+int blkup_probe_set_types(struct blkup_probe *p, const char *list, bool invert, struct blkup_error *err)
+{
+        bool named[BLKUP_MAX_FORMATS] = { false };
+
+        if (!list || *list == '\0') {
+                memset(p->excluded, 0, sizeof(p->excluded));
+                return 0;
+        }
+        for (const char *s = list; s;) { /* ends: a comma less each time */
+                const char *comma = strchr(s, ',');
+                size_t n = comma ? (size_t) (comma - s) : strlen(s);
+                bool known = false;
+
+                for (unsigned i = 0; i < blkup_n_formats; i++)
+                        if (strlen(blkup_formats[i]->name) == n && strncmp(blkup_formats[i]->name, s, n) == 0)
+                                named[i] = known = true;
+                if (!known)
+                        return blkup_fail(err, -EINVAL, "unknown type '%.*s'", (int) blkup_min(n, 64), s);
+                s = comma ? comma + 1 : NULL;
+        }
+        for (unsigned i = 0; i < blkup_n_formats; i++)
+                p->excluded[i] = named[i] == invert;
+        return 0;
+}
+
+void blkup_probe_set_usages(struct blkup_probe *p, unsigned usages)
+{
+        p->usages = usages;
+}
+
+void blkup_probe_set_area(struct blkup_probe *p, uint64_t offset_bytes, uint64_t size_bytes)
+{
+        p->area_at = offset_bytes;
+        p->area_size = size_bytes;
+}
+
+void blkup_probe_set_session(struct blkup_probe *p, uint64_t offset_bytes)
+{
+        p->session = offset_bytes;
+}
+
+void blkup_probe_set_flags(struct blkup_probe *p, unsigned flags)
+{
+        p->flags = flags;
+}
+
+void blkup_probe_set_trace(struct blkup_probe *p, struct blkup_trace *t)
+{
+        p->trace = t;
+}
+
+void blkup_probe_set_debug(struct blkup_probe *p, void (*line)(void *to, const char *text), void *to)
+{
+        p->debug = line;
+        p->debug_to = to;
+}
+
+void blkup_probe_set_budget(struct blkup_probe *p, uint64_t bytes)
+{
+        p->budget = bytes ? bytes : BLKUP_DEFAULT_BUDGET;
+}
+
+/* Runs on an open block; `lane` names the device in the trace. */
+static void run(struct blkup_probe *p, struct blkup_block *b, const char *lane)
+{
+        uint64_t start = blkup_now_ns(), end;
+
+        p->block = b;
+        p->lane = lane;
+        blkup_engine_run(p);
+        if (p->verdict == BLKUP_VERDICT_NOTHING && p->entry->n_tags > 0)
+                p->verdict = BLKUP_VERDICT_FOUND;
+        end = blkup_now_ns();
+        p->stats.ns = end - start;
+        if (p->trace) {
+                struct blkup_span s = {
+                        .kind = BLKUP_SPAN_PROBE, .lane = lane, .name = "probe",
+                        .detail = p->values ? p->hits[0].type : p->trouble[0] ? p->trouble : NULL,
+                        .start_ns = start, .end_ns = end, .bytes = p->stats.bytes, .reads = p->stats.reads,
+                };
+                blkup_trace_add(p->trace, &s);
+        }
+        p->block = NULL;
+}
+
+int blkup_probe_block(struct blkup_probe *p, struct blkup_block *b, enum blkup_verdict *ret, struct blkup_error *err)
+{
+        if (p->area_at > b->info.size_bytes)
+                return blkup_fail(err, -ERANGE, "offset %" PRIu64 " lies beyond the end at %" PRIu64, p->area_at, b->info.size_bytes);
+        run(p, b, "device");
+        *ret = p->verdict;
+        return 0;
+}
+
+int blkup_probe_path(struct blkup_probe *p, const char *path, const struct blkup_open_options *o,
+                     enum blkup_verdict *ret, struct blkup_error *err)
+{
+        struct blkup_block *b = NULL;
+        int r;
+
+        (void) o;
+        r = blkup_block_open(path, NULL, &b, err);
+        if (r < 0)
+                return r;
+        if (p->area_at > b->info.size_bytes) {
+                r = blkup_fail(err, -ERANGE, "%s: offset %" PRIu64 " lies beyond the end at %" PRIu64, path, p->area_at,
+                               b->info.size_bytes);
+        } else {
+                run(p, b, path);
+                *ret = p->verdict;
+        }
+        (void) blkup_block_close(b);
+        return r;
+}
+
+static size_t n_of(const struct blkup_found *f)
+{
+        return f ? f->n_tags : 0;
+}
+
+size_t blkup_probe_n_values(const struct blkup_probe *p)
+{
+        return n_of(p->values) + n_of(p->table) + n_of(p->entry);
+}
+
+struct blkup_value blkup_probe_value(const struct blkup_probe *p, size_t i)
+{
+        const struct blkup_found *parts[] = { p->values, p->table, p->entry };
+
+        for (size_t k = 0; k < BLKUP_ARRAY_SIZE(parts); k++) {
+                if (i < n_of(parts[k]))
+                        return (struct blkup_value){
+                                .name = parts[k]->tags[i].name,
+                                .value = parts[k]->text + parts[k]->tags[i].at,
+                                .len = parts[k]->tags[i].len,
+                        };
+                i -= n_of(parts[k]);
+        }
+        return (struct blkup_value){ .name = "", .value = "" };
+}
+
+const char *blkup_probe_lookup(const struct blkup_probe *p, const char *name)
+{
+        for (size_t i = 0; i < blkup_probe_n_values(p); i++) {
+                struct blkup_value v = blkup_probe_value(p, i);
+
+                if (strcmp(v.name, name) == 0)
+                        return v.value;
+        }
+        return NULL;
+}
+
+size_t blkup_probe_n_hits(const struct blkup_probe *p)
+{
+        return p->n_hits;
+}
+
+struct blkup_hit_info blkup_probe_hit(const struct blkup_probe *p, size_t i)
+{
+        return i < p->n_hits ? p->hits[i] : (struct blkup_hit_info){ .type = "", .version = "" };
+}
+
+size_t blkup_probe_n_partitions(const struct blkup_probe *p)
+{
+        return p->n_partitions;
+}
+
+const struct blkup_partition *blkup_probe_partition(const struct blkup_probe *p, size_t i)
+{
+        return i < p->n_partitions ? &p->partitions[i] : NULL;
+}
+
+/* Different units of `unit` bytes among the reads: a read is counted where no earlier one was. */
+static uint64_t count_units(const struct blkup_probe *p, uint64_t unit)
+{
+        uint64_t n = 0;
+
+        for (unsigned i = 0; i < p->n_log; i++) {
+                uint64_t first = p->log[i].at / unit, last = (p->log[i].at + p->log[i].len - 1) / unit;
+
+                for (uint64_t u = first; u <= last; u++) { /* ends: the budget of a run is some thousand units */
+                        bool seen = false;
+
+                        for (unsigned k = 0; k < i && !seen; k++)
+                                seen = u >= p->log[k].at / unit && u <= (p->log[k].at + p->log[k].len - 1) / unit;
+                        n += !seen;
+                }
+        }
+        return n;
+}
+
+void blkup_probe_stats(const struct blkup_probe *p, struct blkup_io_stats *ret)
+{
+        *ret = p->stats;
+        ret->sectors = count_units(p, 512);
+        ret->pages = count_units(p, 4096);
+}
+
+const char *blkup_probe_trouble(const struct blkup_probe *p)
+{
+        return p->trouble;
+}
+
+uint64_t blkup_probe_size(const struct blkup_probe *p)
+{
+        return p->view.size;
+}
+
+const char *blkup_probe_type_name(size_t i)
+{
+        return i < blkup_n_formats ? blkup_formats[i]->name : NULL;
+}
+
+const char *blkup_usage_name(enum blkup_usage usage)
+{
+        switch (usage) {
+        case BLKUP_USAGE_FILESYSTEM:
+                return "filesystem";
+        case BLKUP_USAGE_RAID:
+                return "raid";
+        case BLKUP_USAGE_CRYPTO:
+                return "crypto";
+        case BLKUP_USAGE_OTHER:
+                return "other";
+        }
+        return NULL;
+}
