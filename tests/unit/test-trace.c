@@ -222,7 +222,7 @@ static void long_texts_are_cut_between_characters(void **state)
         assert_int_equal(strlen(got.name), 255);
         assert_int_equal(strlen(got.detail), 255);
 
-        /* A character of 1 to 4 bytes that ends at byte 255 stays, one that would end later goes as a whole. */
+        /* A character of 1 to 4 bytes that ends at byte 255 stays, one that would end later goes whole. */
         static const char *const characters[] = { "a", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x92\xbe" };
         for (size_t c = 0; c < 4; c++) {
                 size_t len = strlen(characters[c]);
