@@ -29,7 +29,8 @@ static inline bool blkup_has(struct blkup_bytes s, size_t off, size_t n)
 }
 
 /* The part [off, off + n) of s; false when it is not all inside. */
-BLKUP_MUST_CHECK static inline bool blkup_sub_bytes(struct blkup_bytes s, size_t off, size_t n, struct blkup_bytes *ret)
+BLKUP_MUST_CHECK static inline bool blkup_sub_bytes(struct blkup_bytes s, size_t off, size_t n,
+                                                    struct blkup_bytes *ret)
 {
         if (!blkup_has(s, off, n))
                 return false;

@@ -10,7 +10,8 @@
 
 #define BLKUP_CLEANUP(f) __attribute__((cleanup(f)))
 
-/* close(2) that keeps errno, so that it may stand on an error path. Always returns -1: `fd = blkup_close(fd)`. */
+/* close(2) that keeps errno, so that it may stand on an error path. Always returns -1, to be assigned:
+ * `fd = blkup_close(fd)`. */
 static inline int blkup_close(int fd)
 {
         if (fd >= 0) {

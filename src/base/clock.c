@@ -18,9 +18,10 @@ uint64_t blkup_now_ns(void)
 
 void blkup_sleep_until_ns(uint64_t at_ns, const volatile int *stop)
 {
-        struct timespec until = { .tv_sec = (time_t) (at_ns / NS_PER_S), .tv_nsec = (long) (at_ns % NS_PER_S) };
+        struct timespec until = { .tv_sec = (time_t) (at_ns / NS_PER_S),
+                                  .tv_nsec = (long) (at_ns % NS_PER_S) };
 
-        /* Ends: the time is absolute, so signals do not push it away; any other answer than EINTR ends it too. */
+        /* Ends: the time is absolute, so signals do not push it away; any answer but EINTR ends it too. */
         while (!stop || *stop == 0)
                 if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) != EINTR)
                         return;

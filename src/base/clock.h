@@ -7,7 +7,8 @@
 
 uint64_t blkup_now_ns(void);
 
-/* Sleeps until the absolute CLOCK_MONOTONIC time; restarts after a signal unless *stop (may be NULL) is non-zero. */
+/* Sleeps until the absolute CLOCK_MONOTONIC time; restarts after a signal unless *stop (may be NULL) is
+ * non-zero. A signal that sets *stop just before the sleep begins is seen only after the next one. */
 void blkup_sleep_until_ns(uint64_t at_ns, const volatile int *stop);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The tables are constants that the compiler works out, so there is nothing to initialise and nothing to lock.
- * A CRC is linear: the entry of a byte is the XOR of the entries of its bits. The entries of single bits are one
- * chain: S(0) is the polynomial, each next one is one more bit step. Reflected: bit b of table k is S(8k + 7 - b),
- * where table k is for a byte with k more bytes after it; not reflected, one table: bit b is S(b).
+ * The tables are constants that the compiler works out, so there is nothing to initialise and nothing to
+ * lock. A CRC is linear: the entry of a byte is the XOR of the entries of its bits. The entries of single
+ * bits are one chain: S(0) is the polynomial, each next one is one more bit step. Reflected: bit b of table k
+ * is S(8k + 7 - b), where table k is for a byte with k more bytes after it; not reflected, one table: bit b
+ * is S(b).
  */
 #include <endian.h>
 #include <stdbool.h>
@@ -11,8 +12,8 @@
 
 #include "base/crc.h"
 
-#define BITS(i, s7, s6, s5, s4, s3, s2, s1, s0)                                                                 \
-        (((i) &1 ? (s7) : 0) ^ ((i) &2 ? (s6) : 0) ^ ((i) &4 ? (s5) : 0) ^ ((i) &8 ? (s4) : 0) ^                \
+#define BITS(i, s7, s6, s5, s4, s3, s2, s1, s0)                                                             \
+        (((i) &1 ? (s7) : 0) ^ ((i) &2 ? (s6) : 0) ^ ((i) &4 ? (s5) : 0) ^ ((i) &8 ? (s4) : 0) ^            \
          ((i) &16 ? (s3) : 0) ^ ((i) &32 ? (s2) : 0) ^ ((i) &64 ? (s1) : 0) ^ ((i) &128 ? (s0) : 0))
 #define ROW4(e, i) e(i), e((i) + 1), e((i) + 2), e((i) + 3)
 #define ROW16(e, i) ROW4(e, i), ROW4(e, (i) + 4), ROW4(e, (i) + 8), ROW4(e, (i) + 12)
@@ -21,16 +22,16 @@
 
 /* Eight more links of a reflected chain, and the table made of them. */
 #define STEP(c, poly) ((c) >> 1 ^ ((c) &1 ? (poly) : 0))
-#define LINKS(p, poly, from, a, b, c, d, e, f, g, h)                                                            \
-        enum {                                                                                                  \
-                p##a = from, p##b = STEP(p##a, poly), p##c = STEP(p##b, poly), p##d = STEP(p##c, poly),         \
-                p##e = STEP(p##d, poly), p##f = STEP(p##e, poly), p##g = STEP(p##f, poly),                      \
-                p##h = STEP(p##g, poly)                                                                         \
+#define LINKS(p, poly, from, a, b, c, d, e, f, g, h)                                                        \
+        enum {                                                                                              \
+                p##a = from, p##b = STEP(p##a, poly), p##c = STEP(p##b, poly), p##d = STEP(p##c, poly),     \
+                p##e = STEP(p##d, poly), p##f = STEP(p##e, poly), p##g = STEP(p##f, poly),                  \
+                p##h = STEP(p##g, poly)                                                                     \
         }
-#define CHAIN32(p, poly)                                                                                        \
-        LINKS(p, poly, poly, 0, 1, 2, 3, 4, 5, 6, 7);                                                           \
-        LINKS(p, poly, STEP(p##7, poly), 8, 9, 10, 11, 12, 13, 14, 15);                                         \
-        LINKS(p, poly, STEP(p##15, poly), 16, 17, 18, 19, 20, 21, 22, 23);                                      \
+#define CHAIN32(p, poly)                                                                                    \
+        LINKS(p, poly, poly, 0, 1, 2, 3, 4, 5, 6, 7);                                                       \
+        LINKS(p, poly, STEP(p##7, poly), 8, 9, 10, 11, 12, 13, 14, 15);                                     \
+        LINKS(p, poly, STEP(p##15, poly), 16, 17, 18, 19, 20, 21, 22, 23);                                  \
         LINKS(p, poly, STEP(p##23, poly), 24, 25, 26, 27, 28, 29, 30, 31)
 
 CHAIN32(ieee_, 0xedb88320u);       /* IEEE 802.3, UEFI specification 5.3.2 */
@@ -40,17 +41,17 @@ CHAIN32(castagnoli_, 0x82f63b78u); /* RFC 3720 appendix B.4 */
 #define IEEE1(i) BITS(i, ieee_15, ieee_14, ieee_13, ieee_12, ieee_11, ieee_10, ieee_9, ieee_8)
 #define IEEE2(i) BITS(i, ieee_23, ieee_22, ieee_21, ieee_20, ieee_19, ieee_18, ieee_17, ieee_16)
 #define IEEE3(i) BITS(i, ieee_31, ieee_30, ieee_29, ieee_28, ieee_27, ieee_26, ieee_25, ieee_24)
-#define CAST0(i)                                                                                                \
-        BITS(i, castagnoli_7, castagnoli_6, castagnoli_5, castagnoli_4, castagnoli_3, castagnoli_2,             \
+#define CAST0(i)                                                                                            \
+        BITS(i, castagnoli_7, castagnoli_6, castagnoli_5, castagnoli_4, castagnoli_3, castagnoli_2,         \
              castagnoli_1, castagnoli_0)
-#define CAST1(i)                                                                                                \
-        BITS(i, castagnoli_15, castagnoli_14, castagnoli_13, castagnoli_12, castagnoli_11, castagnoli_10,       \
+#define CAST1(i)                                                                                            \
+        BITS(i, castagnoli_15, castagnoli_14, castagnoli_13, castagnoli_12, castagnoli_11, castagnoli_10,   \
              castagnoli_9, castagnoli_8)
-#define CAST2(i)                                                                                                \
-        BITS(i, castagnoli_23, castagnoli_22, castagnoli_21, castagnoli_20, castagnoli_19, castagnoli_18,       \
+#define CAST2(i)                                                                                            \
+        BITS(i, castagnoli_23, castagnoli_22, castagnoli_21, castagnoli_20, castagnoli_19, castagnoli_18,   \
              castagnoli_17, castagnoli_16)
-#define CAST3(i)                                                                                                \
-        BITS(i, castagnoli_31, castagnoli_30, castagnoli_29, castagnoli_28, castagnoli_27, castagnoli_26,       \
+#define CAST3(i)                                                                                            \
+        BITS(i, castagnoli_31, castagnoli_30, castagnoli_29, castagnoli_28, castagnoli_27, castagnoli_26,   \
              castagnoli_25, castagnoli_24)
 
 static const uint32_t ieee_tables[4][256] = { TABLE(IEEE0), TABLE(IEEE1), TABLE(IEEE2), TABLE(IEEE3) };
@@ -132,8 +133,8 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, c
         return crc;
 }
 
-/* Not CPUID here: a virtual machine traps it, which costs more than the checksum of a superblock. The compiler's
- * runtime asks once, before main(). */
+/* Not CPUID here: a virtual machine traps it, which costs more than the checksum of a superblock. The
+ * compiler's runtime asks once, before main(). */
 static bool has_instruction(void)
 {
         return __builtin_cpu_supports("sse4.2");

@@ -25,8 +25,8 @@ static bool put_hex(char *out, size_t cap, size_t *len, uint8_t c)
         return put(out, cap, len, piece, sizeof(piece));
 }
 
-/* Length of a character of more than one byte that libblkid keeps as it is, else 0. Unlike Unicode it refuses U+FDD0..U+FDEF
- * and U+xxFFFF but takes U+xxFFFE (measured: util-linux 2.38.1, every code point). */
+/* Length of a character of more than one byte that libblkid keeps as it is, else 0. Unlike Unicode it refuses
+ * U+FDD0..U+FDEF and U+xxFFFF but takes U+xxFFFE (measured: util-linux 2.38.1, every code point). */
 static size_t kept_sequence(const char *s, size_t n)
 {
         uint32_t c;
@@ -69,7 +69,8 @@ size_t blkup_encode_udev_safe(const char *in, size_t n, char *out, size_t cap)
         size_t len = 0;
         bool blank = false;
 
-        /* libblkid looks at no more input than its buffer is long, and cuts bytes before it looks at characters. */
+        /* libblkid looks at no more input than its buffer is long, and cuts bytes before it
+         * looks at characters. */
         n = strnlen(in, n < cap ? n : cap);
         n = blkup_rtrim(in, n);
         for (size_t i = blkup_ltrim(in, n); i < n; i++) {
@@ -79,7 +80,7 @@ size_t blkup_encode_udev_safe(const char *in, size_t n, char *out, size_t cap)
                         blank = true;
                         continue;
                 }
-                /* A run of blanks and the byte after it stay together: no result ends in a blank that was cut. */
+                /* A run of blanks and the byte after it stay together: no result ends in a cut blank. */
                 if (!put(out, cap, &len, blank ? piece : piece + 1, blank ? 2 : 1))
                         break;
                 blank = false;
@@ -138,10 +139,10 @@ size_t blkup_encode_export(const char *in, size_t n, char *out, size_t cap)
 /* What would move the cursor, start an escape sequence, break the line or reorder it. */
 static bool is_steering(uint32_t c)
 {
-        return c < 0x20 || (c >= 0x7f && c <= 0x9f) ||        /* C0, DEL, C1 */
-               c == 0x061c || c == 0x200e || c == 0x200f ||   /* bidi marks */
-               (c >= 0x2028 && c <= 0x202e) ||                /* line and paragraph separator, bidi embeddings */
-               (c >= 0x2066 && c <= 0x2069);                  /* bidi isolates */
+        return c < 0x20 || (c >= 0x7f && c <= 0x9f) ||      /* C0, DEL, C1 */
+               c == 0x061c || c == 0x200e || c == 0x200f || /* bidi marks */
+               (c >= 0x2028 && c <= 0x202e) || /* line and paragraph separator, bidi embeddings */
+               (c >= 0x2066 && c <= 0x2069);   /* bidi isolates */
 }
 
 size_t blkup_encode_terminal(const char *in, size_t n, char *out, size_t cap)

@@ -67,7 +67,8 @@ static void publish(struct blkup_error *err, int code, struct line *l)
         if (l->cut) {
                 size_t at = l->len - (sizeof(dots) - 1);
 
-                /* Never leave half a character before the dots. Ends: a UTF-8 character has at most three tail bytes. */
+                /* Never leave half a character before the dots. Ends: a UTF-8 character has at most three
+                 * tail bytes. */
                 for (unsigned i = 0; i < 3 && ((unsigned char) l->text[at] & 0xc0) == 0x80; i++)
                         at--;
                 memcpy(l->text + at, dots, sizeof(dots));

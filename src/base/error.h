@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * An error that its caller owns: fixed size, so that it can be filled when memory is exhausted.
- * Functions that take one accept NULL. Not thread-safe: one error belongs to one thread. errno is left as it was, and
- * the old message may be an argument of the new one. Control characters become blanks or '?'.
+ * Functions that take one accept NULL. Not thread-safe: one error belongs to one thread. errno is left as it
+ * was, and the old message may be an argument of the new one. Control characters become blanks or '?'.
  */
 #ifndef BLKUP_BASE_ERROR_H
 #define BLKUP_BASE_ERROR_H
@@ -17,14 +17,15 @@ struct blkup_error {
         char message[512]; /* one line, no newline, always NUL-terminated; cut with "..." when too long */
 };
 
-/* Sets code and message, returns code: `return blkup_fail(err, -EINVAL, "size %" PRIu64 ...)`. err may be NULL. */
+/* Sets code and message, returns code: `return blkup_fail(err, -EINVAL, "size %" PRIu64 ...)`.
+ * err may be NULL. */
 int blkup_fail(struct blkup_error *err, int code, const char *fmt, ...) BLKUP_PRINTF(3, 4);
 
 /* Like blkup_fail(), with ": " and the text of errno -code appended. */
 int blkup_fail_errno(struct blkup_error *err, int code, const char *fmt, ...) BLKUP_PRINTF(3, 4);
 
-/* Puts "prefix: " before the message that is there (wrap on the way up), or before the text of errno -code when there is
- * none; sets and returns code. */
+/* Puts "prefix: " before the message that is there (wrap on the way up), or before the text of errno -code
+ * when there is none; sets and returns code. */
 int blkup_wrap(struct blkup_error *err, int code, const char *fmt, ...) BLKUP_PRINTF(3, 4);
 
 #endif

@@ -87,12 +87,12 @@ static void end(struct blkup_json *j, bool object)
         emit(j, object ? "}" : "]", 1);
 }
 
-/* Characters that may not stand for themselves: JSON's own (RFC 8259 section 7), control characters that a terminal
- * would obey, and what ends a script or string when the text is put into an HTML page. */
+/* Characters that may not stand for themselves: JSON's own (RFC 8259 section 7), control characters that a
+ * terminal would obey, and what ends a script or string when the text is put into an HTML page. */
 static bool needs_escape(uint32_t c)
 {
-        return c < 0x20 || c == '"' || c == '\\' || (c >= 0x7f && c <= 0x9f) || c == '<' || c == '>' || c == '&' ||
-               c == 0x2028 || c == 0x2029;
+        return c < 0x20 || c == '"' || c == '\\' || (c >= 0x7f && c <= 0x9f) || c == '<' || c == '>' ||
+               c == '&' || c == 0x2028 || c == 0x2029;
 }
 
 static void emit_escape(struct blkup_json *j, uint32_t c)
@@ -104,8 +104,10 @@ static void emit_escape(struct blkup_json *j, uint32_t c)
         else if (c == '\\')
                 emit(j, "\\\\", 2);
         else {
-                char e[6] = { '\\', 'u', digits[c >> 12 & 15], digits[c >> 8 & 15], digits[c >> 4 & 15], digits[c & 15] };
+                char e[6] = { '\\', 'u' };
 
+                for (unsigned i = 0; i < 4; i++)
+                        e[2 + i] = digits[c >> (12 - 4 * i) & 15];
                 emit(j, e, sizeof(e));
         }
 }
@@ -136,7 +138,8 @@ static void emit_string(struct blkup_json *j, const char *s, size_t n)
         emit(j, "\"", 1);
 }
 
-void blkup_json_init(struct blkup_json *j, int (*write)(void *to, const char *s, size_t n), void *to, bool pretty)
+void blkup_json_init(struct blkup_json *j, int (*write)(void *to, const char *s, size_t n), void *to,
+                     bool pretty)
 {
         *j = (struct blkup_json){ .write = write, .to = to, .pretty = pretty };
 }

@@ -8,7 +8,7 @@ struct writer {
         size_t cap, len;
 };
 
-/* One code point up to U+10FFFF, surrogates included: three bytes, as util-linux prints them. False: no room. */
+/* One code point up to U+10FFFF, surrogates included: three bytes, as util-linux prints. False: no room. */
 static bool put_code_point(struct writer *w, uint32_t c)
 {
         char b[4];
