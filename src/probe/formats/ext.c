@@ -17,7 +17,6 @@ enum {
         SB_COMPAT = 92,
         SB_INCOMPAT = 96,
         SB_RO_COMPAT = 100,
-        SB_UUID = 104,
         SB_LABEL = 120,         /* 16 bytes */
         SB_JOURNAL_UUID = 208,
         SB_BLOCKS_HI = 336,     /* only with INCOMPAT_64BIT */
@@ -75,7 +74,7 @@ void blkup_ext_describe(const struct blkup_ext_super *s, const char *type, struc
         blkup_found_evidence(ret, s->ro_compat & RO_COMPAT_METADATA_CSUM ? 16 + 32 : 16 + 24);
         if (blkup_sub_bytes(s->sb, SB_LABEL, 16, &part))
                 blkup_found_rtrimmed(ret, "LABEL", part);
-        if (blkup_sub_bytes(s->sb, SB_UUID, 16, &part))
+        if (blkup_sub_bytes(s->sb, BLKUP_EXT_SB_UUID, 16, &part))
                 blkup_found_uuid(ret, "UUID", part);
         if ((s->compat & BLKUP_EXT_COMPAT_HAS_JOURNAL) && blkup_sub_bytes(s->sb, SB_JOURNAL_UUID, 16, &part))
                 blkup_found_uuid(ret, "EXT_JOURNAL", part);

@@ -7,6 +7,7 @@
 
 #define BLKUP_EXT_SB_AT 1024
 #define BLKUP_EXT_SB_LEN 1024
+#define BLKUP_EXT_SB_UUID 104 /* 16 bytes */
 
 /* Feature bits that tell the types apart. */
 #define BLKUP_EXT_COMPAT_HAS_JOURNAL 0x0004u
