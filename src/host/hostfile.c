@@ -271,6 +271,14 @@ void blkup_host_unescape(char *s)
         (void) blkup_host_decode_octal(s, n, s, n + 1);
 }
 
+bool blkup_host_is_same_name(const char *a, const char *b)
+{
+        for (; *a && *b; a++, b++)
+                if ((*a == '-' ? '_' : *a) != (*b == '-' ? '_' : *b))
+                        return false;
+        return *a == *b;
+}
+
 int blkup_host_copy(const char *text, size_t n, size_t max, char **ret)
 {
         char *copy;

@@ -62,6 +62,9 @@ size_t blkup_host_decode_octal(const char *from, size_t n, char *to, size_t cap)
 /* The same in place for a text with a NUL. */
 void blkup_host_unescape(char *s);
 
+/* Are two module names or kernel parameters the same? The kernel takes "-" and "_" for one character. */
+bool blkup_host_is_same_name(const char *a, const char *b);
+
 /* ---- for parsers that cut up a text they own ---- */
 
 /* A copy of text[0..n) with a NUL behind it; -EFBIG above max, -ENOMEM. The caller frees it. */

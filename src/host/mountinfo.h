@@ -41,7 +41,7 @@ struct blkup_mount {
         const char *target;        /* mount point, absolute, as seen from this process's root */
         const char *options;       /* per mount: "rw,nosuid" */
         const char *fs_type;       /* "ext4", "fuse.sshfs" */
-        const char *source;        /* as given to mount: a device, "none", "", or the file system's own text */
+        const char *source;        /* as given to mount: a device, "none", "", or a text of its own */
         const char *super_options; /* per file system: "rw,errors=remount-ro" */
         uint32_t shared, master, propagate_from; /* peer group of each optional field; 0: not there */
         bool is_unbindable;
