@@ -1,0 +1,640 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/cmd-probe.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/size.h"
+#include "cli/timeline.h"
+
+/* The version of docs/schema/probe.json: goes up when a field changes its meaning or disappears. */
+#define PROBE_JSON_SCHEMA 1
+
+enum {
+        OPT_OUTPUT = 1,
+        OPT_COLUMNS,
+        OPT_JSON,
+        OPT_SHOW,
+        OPT_TYPES,
+        OPT_USAGES,
+        OPT_OFFSET,
+        OPT_SIZE,
+        OPT_SESSION,
+        OPT_STRICT,
+        OPT_PARTITIONS,
+        OPT_NO_PART_ENTRY,
+        OPT_NO_ENCODING,
+        OPT_BYTES,
+        OPT_NO_HEADINGS,
+        OPT_DIRECT,
+        OPT_IO_STATS,
+        OPT_TIMELINE,
+        OPT_DEBUG,
+        OPT_PROBE,
+};
+
+static const struct blkup_cli_option options[] = {
+        /* id, letter, name, argument, its name, its words, help */
+        { OPT_OUTPUT, 'o', "output", BLKUP_CLI_ARG, "MODE", "full value list device udev export",
+          "as blkid prints it: full, value, device, udev, export\n"
+          "(usual: full; on a terminal the table)" },
+        { OPT_COLUMNS, 0, "columns", BLKUP_CLI_ARG, "LIST", NULL,
+          "a table of these columns, see below; +LIST adds" },
+        { OPT_JSON, 0, "json", BLKUP_CLI_NO_ARG, NULL, NULL,
+          "JSON: all that is known, or the columns" },
+        { OPT_SHOW, 's', "match-tag", BLKUP_CLI_ARG, "TAG", NULL,
+          "print only this tag (may be repeated)" },
+        { OPT_TYPES, 'n', "match-types", BLKUP_CLI_ARG, "LIST", NULL,
+          "look only for these types, as vfat,ext4;\n"
+          "with no before the first: for all others" },
+        { OPT_USAGES, 'u', "usages", BLKUP_CLI_ARG, "LIST", NULL,
+          "the same by usage: filesystem,raid,crypto,other" },
+        { OPT_OFFSET, 'O', "offset", BLKUP_CLI_ARG, "BYTES", NULL,
+          "begin here (suffixes K, M, G ... or KB, MB ...)" },
+        { OPT_SIZE, 'S', "size", BLKUP_CLI_ARG, "BYTES", NULL,
+          "look at this much; 0: up to the end" },
+        { OPT_SESSION, 0, "session-offset", BLKUP_CLI_ARG, "BYTES", NULL,
+          "where the last session of an optical disc begins" },
+        { OPT_STRICT, 0, "strict", BLKUP_CLI_NO_ARG, NULL, NULL,
+          "read also what can only make a find ambivalent" },
+        { OPT_PARTITIONS, 0, "partitions", BLKUP_CLI_NO_ARG, NULL, NULL,
+          "list the partitions too (table and JSON)" },
+        { OPT_NO_PART_ENTRY, 'D', "no-part-details", BLKUP_CLI_NO_ARG, NULL, NULL,
+          "nothing of the table that a partition stands in" },
+        { OPT_NO_ENCODING, 'd', "no-encoding", BLKUP_CLI_NO_ARG, NULL, NULL,
+          "full and export: values as they are" },
+        { OPT_BYTES, 'b', "bytes", BLKUP_CLI_NO_ARG, NULL, NULL,
+          "table: sizes in bytes" },
+        { OPT_NO_HEADINGS, 0, "noheadings", BLKUP_CLI_NO_ARG, NULL, NULL,
+          "table: without the names of the columns" },
+        { OPT_DIRECT, 0, "direct", BLKUP_CLI_ARG, "WHEN", "auto always never",
+          "read past the page cache: auto, always, never" },
+        { OPT_IO_STATS, 0, "io-stats", BLKUP_CLI_OPTIONAL_ARG, "json", "json",
+          "what it cost, a line a device on stderr" },
+        { OPT_TIMELINE, 0, "timeline", BLKUP_CLI_ARG, "FILE.json", NULL,
+          "where the time went, as trace events" },
+        { OPT_DEBUG, 0, "debug", BLKUP_CLI_NO_ARG, NULL, NULL,
+          "each read and each refusal, on stderr" },
+        { OPT_PROBE, 'p', "probe", BLKUP_CLI_NO_ARG, NULL, NULL,
+          "for blkid's sake: this command always probes" },
+        BLKUP_CLI_STANDARD_OPTIONS,
+};
+
+/* What the command line asks for. */
+struct request {
+        enum blkup_cli_probe_mode mode;
+        struct blkup_cli_probe_show show;
+        const char *columns;
+        const char *types;
+        const char *usages;
+        const char *timeline;
+        uint64_t offset_bytes, size_bytes, session_bytes;
+        bool has_mode, json, has_columns, has_session;
+        bool strict, partitions, no_part_entry, no_encoding, bytes, no_headings, debug;
+        enum { NO_STATS, STATS_LINES, STATS_JSON } stats;
+        struct blkup_open_options open;
+        char **devices;
+        size_t n_devices;
+};
+
+/* The cost of one device, kept until everything else was said: --io-stats=json is the last on stderr. */
+struct cost {
+        const char *device;
+        struct blkup_io_stats stats;
+};
+
+struct run {
+        const struct request *request;
+        struct blkup_probe *probe;
+        struct blkup_trace *trace;
+        struct blkup_cli_probe_columns *columns;
+        struct blkup_cli_probe_text text;
+        struct blkup_json json;
+        struct cost *costs;
+        size_t n_costs;
+        const char *device; /* for the debug lines */
+};
+
+/* Reads a size; the answer to a wrong one is the exit code. */
+static int parse_size(const struct blkup_cli_command *self, const char *what, const char *value,
+                      uint64_t *ret)
+{
+        int r = blkup_cli_parse_size(value, ret);
+
+        if (r == 0)
+                return 0;
+        return blkup_cli_usage_error(self, "%s: '%s' is no size in bytes%s", what, value,
+                                     r == -ERANGE ? ": does not fit into 64 bits"
+                                                  : "; as 1024, 4K, 1MiB, 10MB");
+}
+
+static int set_option(const struct blkup_cli_command *self, struct request *q, int id, const char *value)
+{
+        int word;
+
+        switch (id) {
+        case OPT_OUTPUT:
+                word = blkup_cli_word(self, id, value);
+                if (word < 0)
+                        return self->usage_exit;
+                if (word == BLKUP_CLI_PROBE_MODE_LIST)
+                        return blkup_cli_usage_error(self, "-o list is not for probing; use full, value, "
+                                                           "device, udev, export or --columns");
+                q->mode = (enum blkup_cli_probe_mode) word;
+                q->has_mode = true;
+                break;
+        case OPT_COLUMNS:
+                q->columns = value;
+                q->has_columns = true;
+                break;
+        case OPT_JSON:
+                q->json = true;
+                break;
+        case OPT_SHOW:
+                if (q->show.n == BLKUP_CLI_PROBE_MAX_SHOW)
+                        return blkup_cli_usage_error(self, "-s: at most %d tags", BLKUP_CLI_PROBE_MAX_SHOW);
+                q->show.tags[q->show.n++] = value;
+                break;
+        case OPT_TYPES:
+                q->types = value;
+                break;
+        case OPT_USAGES:
+                q->usages = value;
+                break;
+        case OPT_OFFSET:
+                return parse_size(self, "-O", value, &q->offset_bytes);
+        case OPT_SIZE:
+                return parse_size(self, "-S", value, &q->size_bytes);
+        case OPT_SESSION:
+                q->has_session = true;
+                return parse_size(self, "--session-offset", value, &q->session_bytes);
+        case OPT_STRICT:
+                q->strict = true;
+                break;
+        case OPT_PARTITIONS:
+                q->partitions = true;
+                break;
+        case OPT_NO_PART_ENTRY:
+                q->no_part_entry = true;
+                break;
+        case OPT_NO_ENCODING:
+                q->no_encoding = true;
+                break;
+        case OPT_BYTES:
+                q->bytes = true;
+                break;
+        case OPT_NO_HEADINGS:
+                q->no_headings = true;
+                break;
+        case OPT_DIRECT:
+                word = blkup_cli_word(self, id, value);
+                if (word < 0)
+                        return self->usage_exit;
+                q->open.direct = word == 1 ? 1 : word == 2 ? -1 : 0;
+                break;
+        case OPT_IO_STATS:
+                q->stats = STATS_LINES;
+                if (value && blkup_cli_word(self, id, value) < 0)
+                        return self->usage_exit;
+                if (value)
+                        q->stats = STATS_JSON;
+                break;
+        case OPT_TIMELINE:
+                if (!blkup_cli_timeline_has_suffix(value))
+                        return blkup_cli_usage_error(self, "--timeline: '%s' has no known suffix; known: %s",
+                                                     value, blkup_cli_timeline_suffixes);
+                q->timeline = value;
+                break;
+        case OPT_DEBUG:
+                q->debug = true;
+                break;
+        case OPT_PROBE:
+                break;
+        }
+        return 0;
+}
+
+/* Options that say different things about the same. Decides the mode where none was asked for. */
+static int check_request(const struct blkup_cli_command *self, struct request *q)
+{
+        if (q->types && q->usages)
+                return blkup_cli_usage_error(self, "-u and -n exclude each other");
+        if (q->has_mode && (q->json || q->has_columns))
+                return blkup_cli_usage_error(self, "-o and %s exclude each other",
+                                             q->json ? "--json" : "--columns");
+        if (q->has_columns && q->show.n > 0)
+                return blkup_cli_usage_error(self, "-s and --columns exclude each other");
+        if (q->has_mode && q->partitions)
+                return blkup_cli_usage_error(self, "--partitions goes with --json or --columns, not with -o");
+        if (q->n_devices == 0)
+                return blkup_cli_usage_error(self, "no device given");
+        if (q->json)
+                q->mode = BLKUP_CLI_PROBE_MODE_JSON;
+        else if (q->has_columns || (!q->has_mode && q->partitions) ||
+                 (!q->has_mode && q->show.n == 0 && !q->no_encoding && isatty(STDOUT_FILENO)))
+                q->mode = BLKUP_CLI_PROBE_MODE_TABLE;
+        return 0;
+}
+
+/* "no" before a list, as blkid has it: what is listed is left out. It may stand before the others too. */
+static bool take_no(const char **list)
+{
+        if (strncmp(*list, "no", 2) != 0)
+                return false;
+        *list += 2;
+        return true;
+}
+
+static enum blkup_usage usage_of_word(const char *word, size_t len)
+{
+        for (unsigned bit = BLKUP_USAGE_FILESYSTEM; bit <= BLKUP_USAGE_OTHER; bit <<= 1) {
+                const char *name = blkup_usage_name((enum blkup_usage) bit);
+
+                if (name && strlen(name) == len && strncmp(name, word, len) == 0)
+                        return (enum blkup_usage) bit;
+        }
+        return (enum blkup_usage) 0;
+}
+
+static int set_usages(const struct blkup_cli_command *self, struct blkup_probe *p, const char *list)
+{
+        bool invert = take_no(&list);
+        unsigned usages = 0;
+
+        /* Ends: each turn goes past one word of the list. */
+        for (;;) {
+                size_t len = strcspn(list, ",");
+                enum blkup_usage usage = usage_of_word(list, len);
+
+                if (!usage)
+                        return blkup_cli_usage_error(
+                                self, "-u: unknown usage '%.*s'; known: filesystem raid crypto other",
+                                (int) (len > 200 ? 200 : len), list);
+                usages |= usage;
+                if (!list[len])
+                        break;
+                list += len + 1;
+        }
+        /* All that is not listed, with bits that no format has: so that "none is left" is not taken for "no
+         * filter". */
+        blkup_probe_set_usages(p, invert ? ~usages : usages);
+        return 0;
+}
+
+static int set_types(const struct blkup_cli_command *self, struct blkup_probe *p, const char *list)
+{
+        struct blkup_error err = { 0 };
+        bool invert = take_no(&list);
+        BLKUP_CLEANUP_FREE char *plain = malloc(strlen(list) + 1);
+        size_t n = 0;
+        int r;
+
+        if (!plain) {
+                blkup_cli_error(self->name, "out of memory");
+                return BLKUP_CLI_PROBE_EXIT_OTHER;
+        }
+        /* Ends: each turn goes past one name of the list. */
+        while (*list) {
+                size_t len;
+
+                if (invert && n > 0)
+                        (void) take_no(&list);
+                len = strcspn(list, ",");
+                if (len > 0) {
+                        if (n > 0)
+                                plain[n++] = ',';
+                        memcpy(plain + n, list, len);
+                        n += len;
+                }
+                list += len;
+                list += *list == ',';
+        }
+        plain[n] = '\0';
+        if (n == 0)
+                return blkup_cli_usage_error(self, "-n: the list is empty");
+        r = blkup_probe_set_types(p, plain, invert, &err);
+        if (r < 0)
+                return blkup_cli_usage_error(self, "-n: %s", *err.message ? err.message : strerror(-r));
+        return 0;
+}
+
+static void debug_line(void *to, const char *text)
+{
+        const struct run *run = to;
+
+        blkup_cli_error("probe", "%s: %s", run->device, text);
+}
+
+/* BLKUP_DEBUG=probe,io: the same as --debug, for where the command line is somebody else's. */
+static bool environment_wants_debug(void)
+{
+        const char *at = getenv("BLKUP_DEBUG");
+
+        /* Ends: each turn goes past one word. */
+        while (at && *at) {
+                size_t len = strcspn(at, ", ");
+
+                if ((len == 5 && strncmp(at, "probe", len) == 0) ||
+                    (len == 2 && strncmp(at, "io", len) == 0) || (len == 3 && strncmp(at, "all", len) == 0))
+                        return true;
+                at += len;
+                at += strspn(at, ", ");
+        }
+        return false;
+}
+
+static int set_up(const struct blkup_cli_command *self, struct run *run)
+{
+        const struct request *q = run->request;
+        struct blkup_probe *p = run->probe;
+        int code = 0;
+
+        if (q->types)
+                code = set_types(self, p, q->types);
+        else if (q->usages)
+                code = set_usages(self, p, q->usages);
+        if (code)
+                return code;
+        blkup_probe_set_area(p, q->offset_bytes, q->size_bytes);
+        if (q->has_session)
+                blkup_probe_set_session(p, q->session_bytes);
+        blkup_probe_set_flags(p, (q->strict ? BLKUP_PROBE_STRICT : 0u) |
+                                         (q->partitions ? BLKUP_PROBE_PARTITIONS : 0u) |
+                                         (q->no_part_entry ? BLKUP_PROBE_NO_PART_ENTRY : 0u));
+        blkup_probe_set_trace(p, run->trace);
+        if (q->debug || environment_wants_debug())
+                blkup_probe_set_debug(p, debug_line, run);
+        return 0;
+}
+
+/* Names that blkid would drop from its list: they end nothing, the next device is still looked at. */
+static bool is_dropped(int error)
+{
+        return error == -ENOENT || error == -ENOTDIR || error == -ELOOP || error == -ENAMETOOLONG ||
+               error == -ENOTBLK || error == -EISDIR;
+}
+
+/* Prints one answer. Negative errno: memory. */
+static int print_answer(struct run *run, const struct blkup_cli_probe_answer *a)
+{
+        const struct request *q = run->request;
+
+        switch (q->mode) {
+        case BLKUP_CLI_PROBE_MODE_JSON:
+                if (run->columns)
+                        return blkup_cli_probe_columns_json(run->columns, &run->json, a);
+                blkup_cli_probe_json_device(&run->json, a, &q->show, q->partitions);
+                return 0;
+        case BLKUP_CLI_PROBE_MODE_TABLE:
+                return blkup_cli_probe_columns_add(run->columns, a, q->bytes);
+        default:
+                blkup_cli_probe_print_text(&run->text, a);
+                return 0;
+        }
+}
+
+static int report_failure(struct run *run, const char *device, int error, const struct blkup_error *err,
+                          int *ret_code)
+{
+        const char *message = *err->message ? err->message : strerror(-error);
+        size_t n = strlen(device);
+
+        /* Messages from below may or may not begin with the device. */
+        if (strncmp(message, device, n) == 0 && strncmp(message + n, ": ", 2) == 0)
+                message += n + 2;
+        blkup_cli_error("probe", "%s: %s%s", device, message,
+                        error == -EACCES || error == -EPERM ? "; try as root" : "");
+        /* The device was there and what went wrong was no "cannot be opened": not a 2, which some take for
+         * "empty". */
+        if (error == -EIO || error == -ENOMEM || error == -ETIMEDOUT)
+                *ret_code = BLKUP_CLI_PROBE_EXIT_OTHER;
+        else if (!is_dropped(error))
+                *ret_code = BLKUP_CLI_PROBE_EXIT_NOTHING;
+        return print_answer(run, &(struct blkup_cli_probe_answer){
+                .device = device, .verdict = BLKUP_VERDICT_UNKNOWN, .error = message,
+        });
+}
+
+static int report_verdict(struct run *run, const char *device, enum blkup_verdict verdict, int *ret_code)
+{
+        const char *trouble = blkup_probe_trouble(run->probe);
+
+        if (verdict == BLKUP_VERDICT_UNKNOWN && !*trouble)
+                trouble = "not all could be read";
+        switch (verdict) {
+        case BLKUP_VERDICT_FOUND:
+                *ret_code = BLKUP_CLI_PROBE_EXIT_FOUND;
+                if (*trouble)
+                        blkup_cli_error("probe", "%s: warning: %s", device, trouble);
+                break;
+        case BLKUP_VERDICT_NOTHING:
+                *ret_code = BLKUP_CLI_PROBE_EXIT_NOTHING;
+                break;
+        case BLKUP_VERDICT_AMBIVALENT:
+                *ret_code = BLKUP_CLI_PROBE_EXIT_AMBIVALENT;
+                /* udev gets its answer on stdout, and blkid says nothing else then. */
+                if (run->request->mode != BLKUP_CLI_PROBE_MODE_UDEV)
+                        blkup_cli_error("probe",
+                                        "%s: ambivalent result (probably more filesystems on the device, "
+                                        "use wipefs(8) to see more details)",
+                                        device);
+                break;
+        case BLKUP_VERDICT_UNKNOWN:
+                *ret_code = BLKUP_CLI_PROBE_EXIT_OTHER;
+                blkup_cli_error("probe", "%s: %s: nothing can be said; try again, and see dmesg(1)", device,
+                                trouble);
+                break;
+        }
+        return print_answer(run, &(struct blkup_cli_probe_answer){
+                .device = device, .probe = run->probe, .verdict = verdict, .error = trouble,
+        });
+}
+
+/* All devices in order. The answer modes of blkid end with the first device whose result is not 0; the table
+ * and JSON have a place for such results, and go on. Returns the exit code. */
+static int run_devices(struct run *run)
+{
+        const struct request *q = run->request;
+        bool goes_on = q->mode == BLKUP_CLI_PROBE_MODE_TABLE || q->mode == BLKUP_CLI_PROBE_MODE_JSON;
+        size_t n_looked_at = 0;
+        int first_code = 0;
+
+        for (size_t i = 0; i < q->n_devices && (goes_on || first_code == 0); i++) {
+                struct blkup_error err = { 0 };
+                enum blkup_verdict verdict;
+                int code = 0, r;
+
+                run->device = q->devices[i];
+                r = blkup_probe_path(run->probe, run->device, &q->open, &verdict, &err);
+                if (r < 0) {
+                        n_looked_at += !is_dropped(r);
+                        r = report_failure(run, run->device, r, &err, &code);
+                } else {
+                        n_looked_at++;
+                        if (run->costs) {
+                                run->costs[run->n_costs].device = run->device;
+                                blkup_probe_stats(run->probe, &run->costs[run->n_costs++].stats);
+                        }
+                        r = report_verdict(run, run->device, verdict, &code);
+                }
+                if (r < 0) {
+                        blkup_cli_error("probe", "%s: %s", run->device, strerror(-r));
+                        return BLKUP_CLI_PROBE_EXIT_OTHER;
+                }
+                if (first_code == 0)
+                        first_code = code;
+        }
+        return n_looked_at > 0 ? first_code : BLKUP_CLI_PROBE_EXIT_NOTHING;
+}
+
+/* The answer: what comes before, between and after the devices on stdout. */
+static int answer(struct run *run)
+{
+        const struct request *q = run->request;
+        int code, r;
+
+        if (q->mode == BLKUP_CLI_PROBE_MODE_JSON) {
+                struct blkup_json *j = &run->json;
+
+                blkup_json_init(j, blkup_cli_file_sink, stdout, true);
+                blkup_json_begin_object(j);
+                blkup_json_key(j, "blkup");
+                blkup_json_begin_object(j);
+                blkup_json_key(j, "version");
+                blkup_json_string(j, BLKUP_VERSION);
+                blkup_json_key(j, "schema");
+                blkup_json_u64(j, PROBE_JSON_SCHEMA);
+                blkup_json_end_object(j);
+                blkup_json_key(j, "devices");
+                blkup_json_begin_array(j);
+                code = run_devices(run);
+                blkup_json_end_array(j);
+                blkup_json_end_object(j);
+                blkup_json_newline(j);
+                r = blkup_json_finish(j);
+        } else {
+                code = run_devices(run);
+                r = q->mode == BLKUP_CLI_PROBE_MODE_TABLE
+                            ? blkup_cli_probe_columns_print(run->columns, !q->no_headings)
+                            : 0;
+        }
+        /* A failed stdout is told by the flush. */
+        if (r < 0 && !ferror(stdout)) {
+                blkup_cli_error("probe", "cannot print: %s", strerror(-r));
+                code = BLKUP_CLI_PROBE_EXIT_OTHER;
+        }
+        return blkup_cli_finish_stdout("probe", code, BLKUP_CLI_PROBE_EXIT_OTHER);
+}
+
+static int finish_timeline(const struct run *run, int code)
+{
+        struct blkup_error err = { 0 };
+
+        if (!run->request->timeline)
+                return code;
+        if (blkup_cli_write_timeline(run->trace, run->request->timeline, &err) < 0) {
+                blkup_cli_error("probe", "%s", err.message);
+                return BLKUP_CLI_PROBE_EXIT_OTHER;
+        }
+        return code;
+}
+
+static int run_request(const struct blkup_cli_command *self, struct run *run)
+{
+        int code = set_up(self, run);
+
+        if (code)
+                return code;
+        code = finish_timeline(run, answer(run));
+        for (size_t i = 0; i < run->n_costs; i++) {
+                if (run->request->stats == STATS_JSON)
+                        blkup_cli_probe_print_stats_json(run->costs[i].device, &run->costs[i].stats);
+                else
+                        blkup_cli_probe_print_stats(run->costs[i].device, &run->costs[i].stats);
+        }
+        return code;
+}
+
+/* Makes what the request needs. */
+static int make_run(const struct blkup_cli_command *self, const struct request *q, struct run *run)
+{
+        const char *unknown;
+        char known[512];
+        size_t len;
+        int r = 0;
+
+        *run = (struct run){
+                .request = q,
+                .text = { .mode = q->mode, .show = &q->show, .no_encoding = q->no_encoding },
+        };
+        if (q->mode == BLKUP_CLI_PROBE_MODE_TABLE || q->has_columns)
+                r = blkup_cli_probe_columns_new(q->columns, &run->columns, &unknown, &len);
+        if (r == -EINVAL)
+                return blkup_cli_usage_error(self, "--columns: unknown column '%.*s'; known: %s",
+                                             (int) (len > 200 ? 200 : len), unknown,
+                                             blkup_cli_probe_column_names(known, sizeof(known)));
+        run->probe = blkup_probe_new();
+        if (q->timeline)
+                run->trace = blkup_trace_new(0);
+        if (q->stats != NO_STATS)
+                run->costs = calloc(q->n_devices, sizeof(*run->costs));
+        if (r < 0 || !run->probe || (q->timeline && !run->trace) || (q->stats != NO_STATS && !run->costs)) {
+                blkup_cli_error(self->name, "out of memory");
+                return BLKUP_CLI_PROBE_EXIT_OTHER;
+        }
+        return 0;
+}
+
+static void free_run(struct run *run)
+{
+        blkup_probe_unref(run->probe);
+        blkup_trace_unref(run->trace);
+        blkup_cli_probe_columns_free(run->columns);
+        free(run->costs);
+}
+
+static int run_probe(const struct blkup_cli_command *self, int argc, char **argv)
+{
+        struct blkup_cli_parser parser;
+        struct request q = { .mode = BLKUP_CLI_PROBE_MODE_FULL };
+        struct run run;
+        const char *value;
+        int id, code;
+
+        blkup_cli_parser_init(&parser, self, argc, argv, false);
+        while ((id = blkup_cli_next(&parser, &value)) > 0) {
+                code = set_option(self, &q, id, value);
+                if (code)
+                        return code;
+        }
+        if (id < 0)
+                return parser.exit_code;
+        q.devices = argv + parser.first;
+        q.n_devices = (size_t) (argc - parser.first);
+        code = check_request(self, &q);
+        if (code)
+                return code;
+        code = make_run(self, &q, &run);
+        if (code == 0)
+                code = run_request(self, &run);
+        free_run(&run);
+        return code;
+}
+
+const struct blkup_cli_command blkup_cli_command_probe = {
+        .name = "probe",
+        .help = "Says what is on a device, with the least I/O.",
+        .synopsis = "[options] DEVICE...",
+        .called_as = "blkup-probe",
+        .options = options,
+        .n_options = BLKUP_ARRAY_SIZE(options),
+        .usage_exit = BLKUP_CLI_PROBE_EXIT_OTHER,
+        .print_more = blkup_cli_probe_print_column_help,
+        .run = run_probe,
+};

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* One line a command: main.c lists them, cmd-NAME.c defines them. */
+#ifndef BLKUP_CLI_COMMANDS_H
+#define BLKUP_CLI_COMMANDS_H
+
+#include "cli/options.h"
+
+extern const struct blkup_cli_command blkup_cli_command_help;
+extern const struct blkup_cli_command blkup_cli_command_probe;
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/encode.h"
+#include "cli/output.h"
+
+void blkup_cli_prepare_streams(void)
+{
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+                if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+                        /* The lowest free number is fd, as those below are open. O_PATH: reads and writes
+                         * still fail with EBADF, as they would on the closed descriptor; "/" exists where
+                         * /dev/null may not. */
+                        (void) !open("/", O_PATH); /* stays open, also in children: that is its purpose */
+        (void) signal(SIGPIPE, SIG_IGN);
+        /* A line in one write: lines of several processes on one terminal or log stay whole. */
+        (void) setvbuf(stderr, NULL, _IOLBF, 0);
+}
+
+void blkup_cli_verror(const char *command, const char *fmt, va_list ap)
+{
+        char text[2048], line[4 * sizeof(text)];
+        int n = vsnprintf(text, sizeof(text), fmt, ap);
+
+        if (n < 0)
+                return;
+        blkup_encode_terminal(text, strlen(text), line, sizeof(line));
+        fprintf(stderr, "blkup: %s%s%s\n", command ? command : "", command ? ": " : "", line);
+}
+
+void blkup_cli_error(const char *command, const char *fmt, ...)
+{
+        va_list ap;
+
+        va_start(ap, fmt);
+        blkup_cli_verror(command, fmt, ap);
+        va_end(ap);
+}
+
+int blkup_cli_finish_stdout(const char *command, int code, int failed_code)
+{
+        static bool reported;
+        bool failed = ferror(stdout);
+
+        if (reported)
+                return failed_code;
+        /* After a failed write of the past, errno is lost; what stdio still holds fails again and says why.
+         */
+        errno = 0;
+        if (fflush(stdout) == 0 && !failed)
+                return code;
+        reported = true;
+        blkup_cli_error(command, "standard output: %s", errno ? strerror(errno) : "write error");
+        return failed_code;
+}
+
+int blkup_cli_file_sink(void *to, const char *s, size_t n)
+{
+        FILE *f = to;
+
+        if (fwrite(s, 1, n, f) != n)
+                return errno ? -errno : -EIO;
+        return 0;
+}
+
+bool blkup_cli_wants_colour(int fd)
+{
+        const char *no_color = getenv("NO_COLOR");
+
+        return isatty(fd) && !(no_color && *no_color);
+}
