@@ -283,7 +283,7 @@ struct course {
 static void read_next(struct course *c, const struct blkup_units *u)
 {
         if (!c->has_next)
-                memset(&c->next, 0, sizeof(c->next));
+                blkup_units_clear(&c->next);
         blkup_units_join(&c->next, u);
         c->has_next = true;
 }
@@ -388,8 +388,12 @@ static void prepare(struct blkup_probe *p)
 
 static void run_course(struct blkup_probe *p)
 {
-        struct course c = { .stage = ALL_FORMATS };
+        struct course c;
 
+        c.stage = ALL_FORMATS;
+        c.tables_read = c.has_next = false;
+        c.intolerant = 0;
+        c.table = NULL;
         blkup_plan_make(p);
         memset(p->state, UNDECIDED, p->plan.n_active);
         read_next(&c, &p->plan.first);

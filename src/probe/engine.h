@@ -94,9 +94,8 @@ struct blkup_probe {
 
 /* plan.c */
 void blkup_plan_make(struct blkup_probe *p);
+void blkup_units_clear(struct blkup_units *u);
 void blkup_units_add(struct blkup_units *u, uint64_t first, uint64_t last);
-/* a := a without b */
-void blkup_units_without(struct blkup_units *a, const struct blkup_units *b);
 void blkup_units_join(struct blkup_units *a, const struct blkup_units *b);
 
 /* engine.c: the area of p->block is looked at; fills the result. */

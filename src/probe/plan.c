@@ -7,6 +7,12 @@
 
 #include "probe/engine.h"
 
+void blkup_units_clear(struct blkup_units *u)
+{
+        memset(u->low, 0, sizeof(u->low));
+        u->n_high = 0;
+}
+
 void blkup_units_add(struct blkup_units *u, uint64_t first, uint64_t last)
 {
         for (uint64_t i = first; i <= last; i++) { /* ends: the windows in the rows are a few units long */
@@ -35,26 +41,16 @@ void blkup_units_join(struct blkup_units *a, const struct blkup_units *b)
                 blkup_units_add(a, b->high[i], b->high[i]);
 }
 
-void blkup_units_without(struct blkup_units *a, const struct blkup_units *b)
-{
-        unsigned kept = 0, j = 0;
-
-        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(a->low); i++)
-                a->low[i] &= ~b->low[i];
-        for (unsigned i = 0; i < a->n_high; i++) {
-                while (j < b->n_high && b->high[j] < a->high[i])
-                        j++;
-                if (j == b->n_high || b->high[j] != a->high[i])
-                        a->high[kept++] = a->high[i];
-        }
-        a->n_high = kept;
-}
-
 static void add_window(const struct blkup_view *v, struct blkup_units *u, uint64_t at, uint64_t len)
 {
+        uint64_t first = at >> v->unit_shift, last = (at + len - 1) >> v->unit_shift;
+
         if (len == 0 || !blkup_inside(at, len, v->size))
                 return;
-        blkup_units_add(u, at >> v->unit_shift, (at + len - 1) >> v->unit_shift);
+        if (first == last && first < BLKUP_VIEW_LOW)
+                u->low[first / 64] |= (uint64_t) 1 << (first % 64);
+        else
+                blkup_units_add(u, first, last);
 }
 
 static void add_rows(const struct blkup_view *v, struct blkup_units *u, const struct blkup_magic *magics, unsigned n_magics,
@@ -63,7 +59,9 @@ static void add_rows(const struct blkup_view *v, struct blkup_units *u, const st
         uint64_t base, at;
 
         for (unsigned i = 0; i < n_magics; i++)
-                if (blkup_view_anchor(v, magics[i].anchor, magics[i].at, &base) && blkup_add(base, magics[i].within, &at))
+                if (magics[i].anchor == BLKUP_FROM_START)
+                        add_window(v, u, magics[i].at + magics[i].within, magics[i].len);
+                else if (blkup_view_anchor(v, magics[i].anchor, magics[i].at, &base) && blkup_add(base, magics[i].within, &at))
                         add_window(v, u, at, magics[i].len);
         for (unsigned i = 0; i < n_needs; i++)
                 if (blkup_view_anchor(v, needs[i].anchor, needs[i].at, &base))
@@ -90,9 +88,9 @@ void blkup_plan_make(struct blkup_probe *p)
         const struct blkup_view *v = &p->view;
         bool after_vfat = false;
 
-        memset(&plan->first, 0, sizeof(plan->first));
-        memset(&plan->tables, 0, sizeof(plan->tables));
-        memset(&plan->rest, 0, sizeof(plan->rest));
+        blkup_units_clear(&plan->first);
+        blkup_units_clear(&plan->tables);
+        blkup_units_clear(&plan->rest);
         plan->n_active = plan->n_first = plan->n_active_tables = 0;
 
         for (unsigned i = 0; i < blkup_n_formats && !p->no_superblocks; i++) {
