@@ -9,7 +9,7 @@
 # shellcheck disable=SC2016 # the backquotes in single quotes are Markdown's
 set -euo pipefail
 root=${1:?ROOT}
-blkup=${2:-}
+blkup=${2:+$(realpath "$2")}
 cd "$root"
 
 bad=0
