@@ -5,7 +5,8 @@
 
 #include "base/checked.h"
 
-/* Requests that go to the backend together when some of a batch have to be left out or cut. A plan has some fifty. */
+/* Requests that go to the backend together when some of a batch have to be left out or cut. A plan has some
+ * fifty. */
 #define CUT_MAX 64
 
 /* A UBI volume does not always say how long it is; its driver then checks the end. */
@@ -26,9 +27,9 @@ static int submit(struct blkup_block *b, struct blkup_block_request *r, size_t n
 }
 
 /*
- * The slow path. The backend gets copies, because the caller's at and len stay the caller's. A cut request still ends
- * at a multiple of the alignment (direct reads of a file whose end is not aligned are answered short by the kernel), so
- * it may reach past the end: the answer is cut again.
+ * The slow path. The backend gets copies, because the caller's at and len stay the caller's. A cut request
+ * still ends at a multiple of the alignment (direct reads of a file whose end is not aligned are answered
+ * short by the kernel), so it may reach past the end: the answer is cut again.
  */
 static int read_cut(struct blkup_block *b, struct blkup_block_request *r, size_t n)
 {

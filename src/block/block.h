@@ -29,29 +29,30 @@ struct blkup_block_info {
         uint64_t size_bytes;
         uint32_t logical_sector_bytes; /* 512 for files */
         bool is_cdrom, is_floppy, is_dm;
-        bool is_private_dm;            /* internal device of LVM, stratis or cryptsetup: not to be looked at */
+        bool is_private_dm; /* internal device of LVM, stratis or cryptsetup: not to be looked at */
         bool direct;                   /* reads go past the page cache at the moment */
         uint32_t major, minor;         /* block devices */
-        uint64_t session_offset_bytes; /* CD-ROM: where the last session begins; 0: one session, or not known */
+        uint64_t session_offset_bytes; /* CD-ROM: where the last session begins; 0: one session, or not known
+                                        */
 };
 
-/* One request of a batch. done_bytes: bytes read (short at the end of the device or when the device says so), or a
- * negative errno; every request is answered even when another fails. */
+/* One request of a batch. done_bytes: bytes read (short at the end of the device or when the device says so),
+ * or a negative errno; every request is answered even when another fails. */
 struct blkup_block_request {
         uint64_t at;
         size_t len;
         void *to;
         int64_t done_bytes;
-        uint64_t ns;        /* time this request took (for a batch: until its completion was seen); 0 in memory */
+        uint64_t ns; /* time this request took (for a batch: until its completion was seen); 0 in memory */
 };
 
 struct blkup_block;
 
 struct blkup_block_ops {
         const char *name;
-        /* Answers all n requests (n > 0; each is inside the device, or ends in its last, partial alignment unit).
-         * Returns the number of submissions (one io_uring_enter, or one pread/preadv, is one) or a negative errno
-         * when nothing could be submitted at all. */
+        /* Answers all n requests (n > 0; each is inside the device, or ends in its last, partial alignment
+         * unit). Returns the number of submissions (one io_uring_enter, or one pread/preadv, is one) or a
+         * negative errno when nothing could be submitted at all. */
         int (*read)(struct blkup_block *b, struct blkup_block_request *r, size_t n);
         void (*close)(struct blkup_block *b);
         /* Optional: see blkup_block_set_direct(). */
@@ -62,23 +63,25 @@ struct blkup_block_ops {
 struct blkup_block {
         const struct blkup_block_ops *ops;
         struct blkup_block_info info;
-        /* Reads that start and end at multiples of this, into memory aligned to it, cost no copy: 1 = anything, 512
-         * or more for direct I/O. Other reads are answered as well. Changes with info.direct. */
+        /* Reads that start and end at multiples of this, into memory aligned to it, cost no copy: 1 =
+         * anything, 512 or more for direct I/O. Other reads are answered as well. Changes with info.direct.
+         */
         uint32_t align_bytes;
-        /* A batch costs one submission whatever its length: joining near requests over their gap saves nothing. */
+        /* A batch costs one submission whatever its length: joining near requests over their gap saves
+         * nothing. */
         bool one_submission;
 };
 
 /*
- * Reads a batch, checked: a request outside the device is answered with 0 bytes without reaching the backend, one that
- * is partly outside is answered short. Returns the number of submissions, or a negative errno when nothing could be
- * submitted; each request's done_bytes is set in either case.
+ * Reads a batch, checked: a request outside the device is answered with 0 bytes without reaching the backend,
+ * one that is partly outside is answered short. Returns the number of submissions, or a negative errno when
+ * nothing could be submitted; each request's done_bytes is set in either case.
  */
 BLKUP_MUST_CHECK int blkup_block_read(struct blkup_block *b, struct blkup_block_request *r, size_t n);
 
 /*
- * Switches between direct and buffered reads on an open handle; info.direct and align_bytes follow. 0; -EOPNOTSUPP:
- * the backend or the device has no direct reads (the handle stays usable as it was).
+ * Switches between direct and buffered reads on an open handle; info.direct and align_bytes follow. 0;
+ * -EOPNOTSUPP: the backend or the device has no direct reads (the handle stays usable as it was).
  */
 int blkup_block_set_direct(struct blkup_block *b, bool direct);
 

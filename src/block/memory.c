@@ -84,8 +84,12 @@ static void allocated_close(struct blkup_block *b)
         free(b);
 }
 
-static const struct blkup_block_ops memory_ops = { .name = "memory", .read = memory_read, .close = memory_close };
-static const struct blkup_block_ops allocated_ops = { .name = "memory", .read = memory_read, .close = allocated_close };
+static const struct blkup_block_ops memory_ops = { .name = "memory",
+                                                   .read = memory_read,
+                                                   .close = memory_close };
+static const struct blkup_block_ops allocated_ops = { .name = "memory",
+                                                      .read = memory_read,
+                                                      .close = allocated_close };
 
 void blkup_block_memory_init(struct blkup_block_memory *m, uint64_t size_bytes, uint32_t sector_bytes)
 {
@@ -163,10 +167,13 @@ int blkup_block_memory_add(struct blkup_block *b, uint64_t at, const void *bytes
                 const struct blkup_block_piece *p = &m->pieces[first], *q = &m->pieces[last - 1];
 
                 if (p->at < at)
-                        left = (struct blkup_block_piece) { .at = p->at, .len = (size_t) (at - p->at), .bytes = p->bytes };
+                        left = (struct blkup_block_piece){ .at = p->at,
+                                                           .len = (size_t) (at - p->at),
+                                                           .bytes = p->bytes };
                 if (end_of_piece(q) > end)
-                        right = (struct blkup_block_piece) { .at = end, .len = (size_t) (end_of_piece(q) - end),
-                                                             .bytes = q->bytes + (end - q->at) };
+                        right = (struct blkup_block_piece){ .at = end,
+                                                            .len = (size_t) (end_of_piece(q) - end),
+                                                            .bytes = q->bytes + (end - q->at) };
         }
         n_new = 1u + (left.len > 0) + (right.len > 0);
         memmove(&m->pieces[first + n_new], &m->pieces[last], (m->n - last) * sizeof(*m->pieces));

@@ -41,7 +41,9 @@ static void *grow(void *array, size_t n, size_t *room, size_t element)
 
         if (n < *room)
                 return array;
-        grown = reallocarray(array, more, element);
+        if (more > SIZE_MAX / element)
+                return NULL;
+        grown = realloc(array, more * element);
         if (grown)
                 *room = more;
         return grown;
@@ -112,9 +114,9 @@ static uint64_t transfer(struct blkup_block_recorder *c, struct span units, uint
 }
 
 /*
- * How many pages a miss brings at least. The kernel (mm/readahead.c) starts a window at the start of the device and
- * where reads follow each other, four times what was asked for when that is small, twice up to a quarter of the limit,
- * else the limit; any other read brings what it asked for.
+ * How many pages a miss brings at least. The kernel (mm/readahead.c) starts a window at the start of the
+ * device and where reads follow each other, four times what was asked for when that is small, twice up to a
+ * quarter of the limit, else the limit; any other read brings what it asked for.
  */
 static uint64_t window_pages(const struct blkup_block_recorder *c, uint64_t first, uint64_t asked)
 {
@@ -237,8 +239,9 @@ static int recorder_set_direct(struct blkup_block *b, bool direct)
         return r;
 }
 
-static const struct blkup_block_ops recorder_ops = { .name = "recorder", .read = recorder_read,
-                                                     .close = recorder_close, .set_direct = recorder_set_direct };
+static const struct blkup_block_ops recorder_ops = {
+        .name = "recorder", .read = recorder_read, .close = recorder_close, .set_direct = recorder_set_direct
+};
 
 struct blkup_block *blkup_block_recorder_new(struct blkup_block *inner, const struct blkup_block_model *model)
 {

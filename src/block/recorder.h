@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * A handle around another one that writes down what is read, and reckons what it would cost on a slow device: a clock
- * that only the requests move. What a policy reads is so compared without the device, exactly and in no time.
+ * A handle around another one that writes down what is read, and reckons what it would cost on a slow device:
+ * a clock that only the requests move. What a policy reads is so compared without the device, exactly and in
+ * no time.
  */
 #ifndef BLKUP_BLOCK_RECORDER_H
 #define BLKUP_BLOCK_RECORDER_H
@@ -12,9 +13,10 @@
 struct blkup_block_model {
         uint64_t bytes_per_second;   /* 0: bytes take no time */
         uint64_t transfer_ns;        /* added for each transfer from the device */
-        uint32_t page_bytes;         /* 0: direct, a read transfers its 512-byte sectors; a power of two (4096): the page
-                                      * cache, a read transfers the pages of it that no earlier read brought */
-        uint32_t readahead_bytes;    /* with pages: largest readahead window (0: none, as after POSIX_FADV_RANDOM) */
+        uint32_t page_bytes; /* 0: direct, a read transfers its 512-byte sectors; a power of two (4096): the
+                              * page cache, a read transfers the pages of it that no earlier read brought */
+        uint32_t readahead_bytes; /* with pages: largest readahead window (0: none, as after
+                                     POSIX_FADV_RANDOM) */
 };
 
 struct blkup_block_record {
@@ -38,9 +40,10 @@ struct blkup_block_counts {
         uint64_t model_ns;
 };
 
-/* Takes `inner` over: closing the recorder closes it. NULL when memory is exhausted (inner stays the caller's).
- * model may be NULL. */
-struct blkup_block *blkup_block_recorder_new(struct blkup_block *inner, const struct blkup_block_model *model);
+/* Takes `inner` over: closing the recorder closes it. NULL when memory is exhausted (inner stays the
+ * caller's). model may be NULL. */
+struct blkup_block *blkup_block_recorder_new(struct blkup_block *inner,
+                                             const struct blkup_block_model *model);
 
 /* The log so far, in the order of the requests; valid until the next read. */
 const struct blkup_block_record *blkup_block_recorder_log(const struct blkup_block *b, size_t *ret_n);

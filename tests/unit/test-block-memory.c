@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "block/memory.h"
+#include "fail-alloc.h"
 
 static void read_at(struct blkup_block *b, uint64_t at, size_t len, void *to)
 {
@@ -110,7 +111,9 @@ static void a_batch_is_one_submission(void **state)
         struct blkup_block_memory m;
         uint8_t got[3][8];
         struct blkup_block_request r[] = {
-                { .at = 0, .len = 8, .to = got[0] }, { .at = 60, .len = 8, .to = got[1] }, { .at = 8, .len = 8, .to = got[2] },
+                { .at = 0, .len = 8, .to = got[0] },
+                { .at = 60, .len = 8, .to = got[1] },
+                { .at = 8, .len = 8, .to = got[2] },
         };
 
         (void) state;
@@ -123,6 +126,35 @@ static void a_batch_is_one_submission(void **state)
         assert_int_equal(r[2].done_bytes, 8);
 }
 
+/* The device stays as it was when its list cannot grow. */
+static void no_memory_changes_nothing(void **state)
+{
+        (void) state;
+        for (long n = 0;; n++) {
+                struct blkup_block *b;
+                uint8_t got[40] = { 1 };
+                size_t added = 0;
+
+                fail_alloc_arm(n, true);
+                b = blkup_block_memory_new(40, 512);
+                while (b && added < 20 && blkup_block_memory_add(b, added * 2, "x", 1) == 0)
+                        added++;
+                if (fail_alloc_disarm() == 0) {
+                        assert_int_equal(added, 20);
+                        b = blkup_block_close(b);
+                        assert_true(n >= 2);
+                        break;
+                }
+                assert_true(added < 20);
+                if (!b)
+                        continue;
+                read_at(b, 0, 40, got);
+                for (size_t i = 0; i < 40; i++)
+                        assert_int_equal(got[i], i % 2 == 0 && i / 2 < added ? 'x' : 0);
+                b = blkup_block_close(b);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -131,6 +163,7 @@ int main(void)
                 cmocka_unit_test(later_pieces_lie_over_earlier_ones),
                 cmocka_unit_test(one_buffer_is_a_device_without_a_copy),
                 cmocka_unit_test(a_batch_is_one_submission),
+                cmocka_unit_test(no_memory_changes_nothing),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,7 @@
 
 #include "block/memory.h"
 #include "block/recorder.h"
+#include "fail-alloc.h"
 
 static uint8_t sink[1 << 17];
 
@@ -43,7 +44,9 @@ static void requests_are_logged_and_counted(void **state)
 {
         struct blkup_block *b = record(10000, NULL);
         struct blkup_block_request r[] = {
-                { .at = 0, .len = 512, .to = sink }, { .at = 9990, .len = 512, .to = sink }, { .at = 20000, .len = 1, .to = sink },
+                { .at = 0, .len = 512, .to = sink },
+                { .at = 9990, .len = 512, .to = sink },
+                { .at = 20000, .len = 1, .to = sink },
         };
         const struct blkup_block_record *log;
         struct blkup_block_counts c;
@@ -169,6 +172,42 @@ static void readahead_follows_sequences(void **state)
         b = blkup_block_close(b);
 }
 
+/* Reads go on without memory for the log, and the counts say that they are not to be had. */
+static void no_memory_is_told_by_the_counts(void **state)
+{
+        const struct blkup_block_model model = { .page_bytes = 4096 };
+
+        (void) state;
+        for (long n = 0;; n++) {
+                struct blkup_block *inner = blkup_block_memory_new(1 << 20, 512), *b;
+                struct blkup_block_counts c = { .reads = 77 };
+                long failed;
+
+                assert_non_null(inner);
+                fail_alloc_arm(n, false);
+                b = blkup_block_recorder_new(inner, &model);
+                if (!b) {
+                        assert_int_equal(fail_alloc_disarm(), 1);
+                        inner = blkup_block_close(inner);
+                        continue;
+                }
+                for (uint64_t i = 0; i < 100; i++) {
+                        struct blkup_block_request r = { .at = i * 10000, .len = 10, .to = sink };
+
+                        assert_int_equal(blkup_block_read(b, &r, 1), 1);
+                        assert_int_equal(r.done_bytes, 10);
+                }
+                failed = fail_alloc_disarm();
+                assert_int_equal(blkup_block_recorder_counts(b, &c), failed ? -ENOMEM : 0);
+                assert_int_equal(c.reads, failed ? 77 : 100);
+                b = blkup_block_close(b);
+                if (!failed) {
+                        assert_true(n >= 5);
+                        break;
+                }
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -177,6 +216,7 @@ int main(void)
                 cmocka_unit_test(direct_reads_cost_their_sectors),
                 cmocka_unit_test(the_page_cache_brings_pages_once),
                 cmocka_unit_test(readahead_follows_sequences),
+                cmocka_unit_test(no_memory_is_told_by_the_counts),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,7 +43,9 @@ static const struct blkup_block_ops seen_ops = { .name = "seen", .read = seen_re
 
 static struct seen make_seen(uint64_t size, uint32_t align)
 {
-        return (struct seen) { .block = { .ops = &seen_ops, .align_bytes = align, .info = { .size_bytes = size } } };
+        return (struct seen){
+                .block = { .ops = &seen_ops, .align_bytes = align, .info = { .size_bytes = size } }
+        };
 }
 
 static void inside_reaches_the_backend_as_it_is(void **state)
@@ -80,7 +82,10 @@ static void partly_outside_is_short_and_the_rest_unharmed(void **state)
 {
         struct seen s = make_seen(1000, 1);
         struct blkup_block_request r[] = {
-                { .at = 2000, .len = 10 }, { .at = 10, .len = 20 }, { .at = 990, .len = SIZE_MAX }, { .at = 0, .len = 4 },
+                { .at = 2000, .len = 10 },
+                { .at = 10, .len = 20 },
+                { .at = 990, .len = SIZE_MAX },
+                { .at = 0, .len = 4 },
         };
 
         (void) state;
