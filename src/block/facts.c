@@ -20,11 +20,12 @@
 #define SECTOR_BYTES 512u
 /* Data blocks of a CD-ROM, as the addresses in the multi-session and last-written answers count them. */
 #define CD_BLOCK_BYTES 2048u
-/* A drive counts a track's run-out blocks in its capacity and cannot read them. libblkid tries the last 12 sectors of
- * 512 bytes one by one and ends the device at the first that fails. */
+/* A drive counts a track's run-out blocks in its capacity and cannot read them. libblkid tries the last 12
+ * sectors of 512 bytes one by one and ends the device at the first that fails. */
 #define CD_TAIL_SECTORS 12u
 
-/* "LVM-", then 32 characters each of the volume group's and the volume's id; a layer of LVM adds "-suffix". */
+/* "LVM-", then 32 characters each of the volume group's and the volume's id; a layer of LVM adds "-suffix".
+ */
 #define LVM_UUID_LEN 68u
 
 bool blkup_block_is_private_dm(const char *uuid)
@@ -52,11 +53,13 @@ static bool read_attribute(const char *path, char *ret, size_t room)
         return true;
 }
 
-static bool make_path(char *ret, size_t room, const char *sysfs, const char *class, dev_t dev, const char *rest)
+static bool make_path(char *ret, size_t room, const char *sysfs, const char *class, dev_t dev,
+                      const char *rest)
 {
         int n;
 
-        n = snprintf(ret, room, "%s/dev/%s/%u:%u%s", sysfs ? sysfs : "/sys", class, major(dev), minor(dev), rest);
+        n = snprintf(ret, room, "%s/dev/%s/%u:%u%s", sysfs ? sysfs : "/sys", class, major(dev), minor(dev),
+                     rest);
         return n > 0 && (size_t) n < room;
 }
 
@@ -69,15 +72,16 @@ static void facts_sysfs(const char *sysfs, dev_t dev, struct blkup_block_info *i
                 info->kind = BLKUP_BLOCK_PARTITION;
                 return;
         }
-        if (make_path(path, sizeof(path), sysfs, "block", dev, "/dm/uuid") && read_attribute(path, uuid, sizeof(uuid))) {
+        if (make_path(path, sizeof(path), sysfs, "block", dev, "/dm/uuid") &&
+            read_attribute(path, uuid, sizeof(uuid))) {
                 info->is_dm = true;
                 info->is_private_dm = blkup_block_is_private_dm(uuid);
         }
 }
 
 /*
- * A floppy opened non-blocking has not looked for its medium: size and reads are then those of the last one. Opening it
- * again through /proc keeps the device even when its name has been given to another one meanwhile.
+ * A floppy opened non-blocking has not looked for its medium: size and reads are then those of the last
+ * one. Opening it again through /proc keeps the device even when its name has been given to another one.
  */
 static int reopen_floppy(int *fd, const char *name, struct blkup_error *err)
 {
@@ -90,7 +94,8 @@ static int reopen_floppy(int *fd, const char *name, struct blkup_error *err)
         (void) snprintf(path, sizeof(path), "/proc/self/fd/%d", *fd);
         again = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         if (again < 0) {
-                /* Without /proc there is no other way; the descriptor works, only a change of medium goes unseen. */
+                /* Without /proc there is no other way; the descriptor works, only a change of medium goes
+                 * unseen. */
                 if (errno == ENOENT)
                         return 1;
                 return blkup_fail_errno(err, -errno, "%s", name);
@@ -144,7 +149,8 @@ static int facts_cdrom(int fd, const char *name, struct blkup_block_info *info, 
                 }
         }
         /* xa_flag is clear on a disc with one session: the address says nothing then. */
-        if (ioctl(fd, CDROMMULTISESSION, &multisession) == 0 && multisession.xa_flag && multisession.addr.lba > 0)
+        if (ioctl(fd, CDROMMULTISESSION, &multisession) == 0 && multisession.xa_flag &&
+            multisession.addr.lba > 0)
                 info->session_offset_bytes = (uint64_t) multisession.addr.lba * CD_BLOCK_BYTES;
         return 0;
 }
@@ -156,7 +162,8 @@ static int facts_block(int *fd, const char *name, const char *sysfs, dev_t dev, 
 
         info->major = major(dev);
         info->minor = minor(dev);
-        /* Only the drivers of this number know the floppy ioctls; asking all others would be a call for nothing. */
+        /* Only the drivers of this number know the floppy ioctls; asking all others would be a call for
+         * nothing. */
         if (info->major == FLOPPY_MAJOR) {
                 r = reopen_floppy(fd, name, err);
                 if (r < 0)
@@ -206,7 +213,7 @@ static int facts_char(const char *name, const char *sysfs, dev_t dev, struct blk
 }
 
 int blkup_block_facts(int *fd, const char *name, const char *sysfs, struct blkup_block_info *ret,
-                      struct blkup_error *err)
+                      bool *ret_suits_ring, struct blkup_error *err)
 {
         struct blkup_block_info info = { .logical_sector_bytes = SECTOR_BYTES };
         struct stat st;
@@ -230,6 +237,7 @@ int blkup_block_facts(int *fd, const char *name, const char *sysfs, struct blkup
                 return r;
         /* Offsets of pread are signed; no driver makes a larger device. */
         info.size_bytes = blkup_min(info.size_bytes, (uint64_t) INT64_MAX);
+        *ret_suits_ring = S_ISBLK(st.st_mode) || (S_ISREG(st.st_mode) && major(st.st_dev) != 0);
         *ret = info;
         return 0;
 }

@@ -5,14 +5,19 @@
 
 #include "block/block.h"
 
-/* Tiny: up to a 1440 KiB floppy, inclusive. The whole plan for such a device is another one (DESIGN.md idea 2). */
+/* Tiny: up to a 1440 KiB floppy, inclusive (libblkid's limit). */
 #define BLKUP_BLOCK_TINY_BYTES UINT64_C(1474560)
 
 /*
- * Fills *ret from fd. A floppy's descriptor is exchanged for one without O_NONBLOCK (that is when its driver looks for
- * a medium), so *fd may change. Errors as blkup_block_open().
+ * Fills *ret from fd. A floppy's descriptor is exchanged for one without O_NONBLOCK (that is when its
+ * driver looks for a medium), so *fd may change. Errors as blkup_block_open().
+ *
+ * *ret_suits_ring: block devices, and files of a file system that has a block device. The others (tmpfs,
+ * overlayfs, network; their device numbers have major 0) mostly cannot start a read without waiting for it,
+ * and the kernel gives each to a thread of its own.
  */
-BLKUP_MUST_CHECK int blkup_block_facts(int *fd, const char *name, const char *sysfs, struct blkup_block_info *ret,
+BLKUP_MUST_CHECK int blkup_block_facts(int *fd, const char *name, const char *sysfs,
+                                       struct blkup_block_info *ret, bool *ret_suits_ring,
                                        struct blkup_error *err);
 
 /* Is this dm uuid that of an internal layer of LVM, stratis or cryptsetup? */

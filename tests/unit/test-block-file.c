@@ -16,6 +16,8 @@
 
 #include "block/facts.h"
 #include "block/file.h"
+#include "count-calls.h"
+#include "fail-alloc.h"
 
 static char dir[] = "/tmp/blkup-test-block-XXXXXX";
 
@@ -162,6 +164,107 @@ static void private_layers_are_known_by_their_uuid(void **state)
         assert_false(blkup_block_is_private_dm("stratis-1-" VG "-thin-fs-" LV));
 }
 
+static void no_memory_closes_what_was_opened(void **state)
+{
+        struct blkup_block *b = NULL;
+        struct blkup_error err;
+        int before, after;
+
+        (void) state;
+        make_file("memory", "x", 1);
+        before = dup(2);
+        fail_alloc_arm(0, true);
+        assert_int_equal(blkup_block_open(path_of("memory"), NULL, &b, &err), -ENOMEM);
+        assert_int_equal(fail_alloc_disarm(), 1);
+        assert_null(b);
+        after = dup(2);
+        assert_int_equal(after, before + 1);
+        assert_int_equal(close(before), 0);
+        assert_int_equal(close(after), 0);
+}
+
+/* A file of the kernel's has no direct reads: it is read all the same, and the handle says how. */
+static void refused_direct_reads_are_buffered(void **state)
+{
+        struct blkup_block_open o = { .direct = BLKUP_DIRECT_ALWAYS };
+        struct blkup_block *b = NULL;
+        char got[64] = "";
+        struct blkup_block_request r = { .at = 0, .len = sizeof(got), .to = got };
+
+        (void) state;
+        if (access("/sys/kernel/uevent_seqnum", R_OK) != 0) {
+                print_message("no sysfs here\n");
+                skip();
+        }
+        assert_int_equal(blkup_block_open("/sys/kernel/uevent_seqnum", &o, &b, NULL), 0);
+        assert_false(b->info.direct);
+        assert_int_equal(b->align_bytes, 1);
+        assert_true(blkup_block_read(b, &r, 1) >= 1);
+        assert_true(r.done_bytes > 0);
+        assert_true(got[0] >= '0' && got[0] <= '9');
+        assert_int_equal(blkup_block_set_direct(b, true), -EOPNOTSUPP);
+        assert_int_equal(blkup_block_set_direct(b, false), 0);
+        b = blkup_block_close(b);
+}
+
+/* A descriptor may come with O_DIRECT set; a buffered handle does not keep it. */
+static void a_direct_descriptor_becomes_buffered(void **state)
+{
+        uint8_t bytes[5000], got[100];
+        struct blkup_block_request r = { .at = 4321, .len = 100, .to = got };
+        struct blkup_block *b = NULL;
+        int fd;
+
+        (void) state;
+        for (size_t i = 0; i < sizeof(bytes); i++)
+                bytes[i] = (uint8_t) (i * 3);
+        make_file("direct", bytes, sizeof(bytes));
+        fd = open(path_of("direct"), O_RDONLY | O_CLOEXEC | O_DIRECT);
+        if (fd < 0) {
+                print_message("no direct reads on the file system of /tmp\n");
+                skip();
+        }
+        assert_int_equal(blkup_block_open_fd(fd, "direct", NULL, &b, NULL), 0);
+        assert_int_equal(blkup_block_read(b, &r, 1), 1);
+        assert_int_equal(r.done_bytes, 100);
+        assert_memory_equal(got, bytes + 4321, 100);
+        b = blkup_block_close(b);
+}
+
+static int probe_like(const char *path)
+{
+        struct blkup_block *b = NULL;
+        uint8_t got[4096];
+        struct blkup_block_request r[5];
+
+        if (blkup_block_open(path, NULL, &b, NULL) < 0)
+                return 1;
+        for (size_t i = 0; i < 5; i++)
+                r[i] = (struct blkup_block_request) { .at = i * 1024, .len = 512, .to = got + i * 512 };
+        if (blkup_block_read(b, r, 5) != 5)
+                return 1;
+        b = blkup_block_close(b);
+        return 0;
+}
+
+static void a_file_costs_its_reads_and_three_calls(void **state)
+{
+        uint8_t bytes[4608] = {}; /* the last of the five reads ends with the file: no call finds that out */
+        char path[256], log[256];
+        int calls;
+
+        (void) state;
+        make_file("calls", bytes, sizeof(bytes));
+        (void) snprintf(path, sizeof(path), "%s", path_of("calls"));
+        (void) snprintf(log, sizeof(log), "%s", path_of("log"));
+        calls = count_calls("probe-like", path, log);
+        if (calls < 0) {
+                print_message("no strace here, or it may not trace\n");
+                skip();
+        }
+        assert_int_equal(calls, 3 + 5);
+}
+
 static int make_dir(void **state)
 {
         (void) state;
@@ -177,7 +280,7 @@ static int remove_dir(void **state)
         return system(command);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_file_is_read_as_it_is),
@@ -186,7 +289,14 @@ int main(void)
                 cmocka_unit_test(a_descriptor_changes_hands_only_on_success),
                 cmocka_unit_test(ubi_is_known_by_sysfs),
                 cmocka_unit_test(private_layers_are_known_by_their_uuid),
+                cmocka_unit_test(no_memory_closes_what_was_opened),
+                cmocka_unit_test(refused_direct_reads_are_buffered),
+                cmocka_unit_test(a_direct_descriptor_becomes_buffered),
+                cmocka_unit_test(a_file_costs_its_reads_and_three_calls),
         };
+
+        if (argc == 3 && strcmp(argv[1], "probe-like") == 0)
+                return probe_like(argv[2]);
 
         return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
