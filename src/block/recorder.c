@@ -29,7 +29,10 @@ struct blkup_block_recorder {
         size_t n, room;
         struct blkup_block_counts counts; /* all but sectors and pages, which are taken from the sets */
         struct span_set sectors, pages, cache;
+        uint64_t n_pages;      /* of the model's page size */
         uint64_t model_end;    /* where the model's last read ended: readahead looks for sequences */
+        struct span window;    /* the last readahead window */
+        uint64_t marked;       /* the page whose reading brings the next one; UINT64_MAX: none */
         int error;
 };
 
@@ -114,60 +117,98 @@ static uint64_t transfer(struct blkup_block_recorder *c, struct span units, uint
 }
 
 /*
- * How many pages a miss brings at least. The kernel (mm/readahead.c) starts a window at the start of the
- * device and where reads follow each other, four times what was asked for when that is small, twice up to a
- * quarter of the limit, else the limit; any other read brings what it asked for.
+ * The kernel's readahead (mm/readahead.c), as far as a prober's reads see it. A miss at the start of the
+ * device, or right behind the last read, opens a window: four times what was asked for when that is small,
+ * twice up to a quarter of the limit, else the limit. The first page that was not asked for is marked, and
+ * a read that comes to it brings the next window. Any other miss brings what it asked for. Left out: the look
+ * at cached pages in front of a miss (context readahead), which takes longer runs than these.
  */
-static uint64_t window_pages(const struct blkup_block_recorder *c, uint64_t first, uint64_t asked)
+static uint64_t first_window(const struct blkup_block_recorder *c, uint64_t first, uint64_t asked)
 {
         uint64_t max = c->model.readahead_bytes / c->model.page_bytes, window = 1;
 
-        if (max == 0 || asked >= max)
-                return asked;
-        if (first != 0 && first != c->model_end / c->model.page_bytes)
+        if (asked >= max || (first != 0 && first - c->model_end / c->model.page_bytes > 1))
                 return asked;
         while (window < asked)
                 window *= 2;
         if (window <= max / 32)
-                window *= 4;
-        else if (window <= max / 4)
-                window *= 2;
-        else
-                window = max;
-        return blkup_max(window, asked);
+                return window * 4;
+        return window <= max / 4 ? window * 2 : max;
 }
 
-/* Moves the clock for one answered request; returns what the device moved. */
-static uint64_t replay(struct blkup_block_recorder *c, uint64_t at, uint64_t len)
+static uint64_t next_window(const struct blkup_block_recorder *c)
 {
-        uint64_t bytes = 0, n_pages;
-        uint32_t page = c->model.page_bytes;
-        struct span want;
+        uint64_t max = c->model.readahead_bytes / c->model.page_bytes;
+        uint64_t now = c->window.end - c->window.first;
 
-        if (page == 0)
-                return transfer(c, units_of(at, len, SECTOR_BYTES), SECTOR_BYTES);
+        if (now < max / 16)
+                return now * 4;
+        return now <= max / 2 ? now * 2 : max;
+}
 
-        want = units_of(at, len, page);
-        n_pages = blkup_align_up(c->block.info.size_bytes, page) / page;
-        /* Each turn steps over one cached span or fetches up to the next one: at most twice their number. */
+/*
+ * Brings the pages of the span that are not cached, in one transfer a gap, inside the device. Each turn steps
+ * over one cached span or fetches up to the next one: at most twice their number.
+ */
+static uint64_t bring(struct blkup_block_recorder *c, struct span want)
+{
+        uint64_t bytes = 0;
+
+        want.end = blkup_min(want.end, c->n_pages);
         while (want.first < want.end) {
                 size_t i = first_span(&c->cache, want.first + 1);
-                struct span miss = { .first = want.first };
+                struct span miss = want;
 
                 if (i < c->cache.n && c->cache.spans[i].first <= want.first) {
                         want.first = c->cache.spans[i].end;
                         continue;
                 }
-                miss.end = miss.first + window_pages(c, miss.first, want.end - want.first);
-                miss.end = blkup_min(miss.end, blkup_max(n_pages, want.end));
                 if (i < c->cache.n)
                         miss.end = blkup_min(miss.end, c->cache.spans[i].first);
-                bytes += transfer(c, miss, page);
+                bytes += transfer(c, miss, c->model.page_bytes);
                 if (span_add(&c->cache, miss) < 0) {
                         c->error = -ENOMEM;
                         break;
                 }
                 want.first = miss.end;
+        }
+        return bytes;
+}
+
+static bool is_cached(const struct blkup_block_recorder *c, uint64_t page)
+{
+        size_t i = first_span(&c->cache, page + 1);
+
+        return i < c->cache.n && c->cache.spans[i].first <= page;
+}
+
+/* Moves the clock for one answered request; returns what the device moved. */
+static uint64_t replay(struct blkup_block_recorder *c, uint64_t at, uint64_t len)
+{
+        struct span want, window;
+        uint64_t bytes = 0, miss;
+
+        if (c->model.page_bytes == 0)
+                return transfer(c, units_of(at, len, SECTOR_BYTES), SECTOR_BYTES);
+
+        want = units_of(at, len, c->model.page_bytes);
+        for (miss = want.first; miss < want.end && is_cached(c, miss);
+             miss++) /* ends: pages of one request */
+                ;
+        if (c->marked >= want.first && c->marked < want.end && is_cached(c, c->marked)) {
+                window.first = c->window.end;
+                window.end = window.first + next_window(c);
+                c->window = window;
+                c->marked = window.first;
+                bytes += bring(c, window);
+        }
+        if (miss < want.end) {
+                window = (struct span){ .first = miss, .end = miss + first_window(c, miss, want.end - miss) };
+                if (window.end > want.end) {
+                        c->window = window;
+                        c->marked = want.end;
+                }
+                bytes += bring(c, window);
         }
         c->model_end = at + len;
         return bytes;
@@ -253,8 +294,12 @@ struct blkup_block *blkup_block_recorder_new(struct blkup_block *inner, const st
         c->block = *inner;
         c->block.ops = &recorder_ops;
         c->inner = inner;
+        c->marked = UINT64_MAX;
         if (model)
                 c->model = *model;
+        if (c->model.page_bytes)
+                c->n_pages =
+                        blkup_align_up(c->block.info.size_bytes, c->model.page_bytes) / c->model.page_bytes;
         return &c->block;
 }
 
@@ -286,5 +331,7 @@ void blkup_block_recorder_reset(struct blkup_block *b)
         c->counts = (struct blkup_block_counts) {};
         c->sectors.n = c->pages.n = c->cache.n = 0;
         c->model_end = 0;
+        c->window = (struct span) {};
+        c->marked = UINT64_MAX;
         c->error = 0;
 }

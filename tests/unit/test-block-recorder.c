@@ -162,13 +162,30 @@ static void readahead_follows_sequences(void **state)
         struct blkup_block *b = record(1 << 20, &model);
 
         (void) state;
-        read_at(b, 0, 1); /* start: four pages for one */
+        read_at(b, 0, 1); /* start: four pages for one, the second is marked */
         assert_int_equal(counts_of(b).transferred_bytes, 4 * 4096);
         read_at(b, 600000, 1); /* anywhere else: what was asked for */
         assert_int_equal(counts_of(b).transferred_bytes, 5 * 4096);
-        read_at(b, 0, 16384);
-        read_at(b, 16384, 65536 + 4096); /* follows; 17 pages round to 32, above a quarter: the limit */
-        assert_int_equal(counts_of(b).transferred_bytes, (5 + 32) * 4096);
+        read_at(b, 100, 1); /* cached, not marked */
+        assert_int_equal(counts_of(b).transferred_bytes, 5 * 4096);
+        read_at(b, 5000, 1); /* the mark: four pages, then twice as many */
+        assert_int_equal(counts_of(b).transferred_bytes, (5 + 8) * 4096);
+        read_at(b, 4 * 4096, 1); /* the next window is marked at its start: 16 more, pages 12 to 27 */
+        assert_int_equal(counts_of(b).transferred_bytes, (5 + 8 + 16) * 4096);
+        blkup_block_recorder_reset(b);
+        read_at(b, 0, 69632); /* 17 pages round to 32, above a quarter of the limit: the limit */
+        assert_int_equal(counts_of(b).transferred_bytes, 32 * 4096);
+        read_at(b, 69632, 1); /* the mark: at its limit the window stays */
+        assert_int_equal(counts_of(b).transferred_bytes, 64 * 4096);
+        blkup_block_recorder_reset(b);
+        read_at(b, 900000, 1000);
+        read_at(b, 901000,
+                5000); /* goes on from the last read: pages 220 and 221, the second of which is new */
+        assert_int_equal(counts_of(b).transferred_bytes, (1 + 4) * 4096);
+        blkup_block_recorder_reset(b);
+        read_at(b, (1 << 20) - 8192, 4096);
+        read_at(b, (1 << 20) - 4096, 4096); /* a window ends with the device */
+        assert_int_equal(counts_of(b).transferred_bytes, 2 * 4096);
         b = blkup_block_close(b);
 }
 
