@@ -317,14 +317,14 @@ static bool advance(struct blkup_probe *p, struct course *c)
                         c->tables_read = true;
                         return false;
                 }
-                /* fall through */
+                __attribute__((fallthrough));
         case ALL_FORMATS:
                 if (!look_superblocks(p, p->plan.n_active, strict))
                         return false;
                 c->intolerant = collect_hits(p);
                 p->view.found_type = p->values ? p->hits[0].type : NULL;
                 c->stage = TABLES;
-                /* fall through */
+                __attribute__((fallthrough));
         case TABLES:
                 /* An ambivalent device or a RAID member has no table of its own. */
                 sealed = (p->n_hits > 1 && c->intolerant > 0) ||
@@ -332,7 +332,7 @@ static bool advance(struct blkup_probe *p, struct course *c)
                 if (!sealed && !look_tables(p, &c->table))
                         return false;
                 c->stage = LATE_FORMATS;
-                /* fall through */
+                __attribute__((fallthrough));
         case LATE_FORMATS:
                 if (!p->values && !c->table && !strict && !p->no_superblocks) {
                         if (!look_superblocks(p, p->plan.n_active, true))
@@ -340,7 +340,7 @@ static bool advance(struct blkup_probe *p, struct course *c)
                         c->intolerant = collect_hits(p);
                 }
                 c->stage = DONE;
-                /* fall through */
+                __attribute__((fallthrough));
         case DONE:
                 break;
         }
