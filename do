@@ -54,7 +54,7 @@ DEPENDENCIES=(
 )
 
 # Run by `./do run`: what the machine's tools can make and blkup can name.
-RUN_IMAGES=(ext2 ext3 ext4 ext4-journal fat12 fat16 fat32 gpt dos dos-logical)
+RUN_IMAGES=(ext2 ext3 ext4 ext4-journal fat12 fat16 fat32 gpt dos dos-logical swap luks2)
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "do: $*"; exit 1; }
