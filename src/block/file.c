@@ -128,18 +128,24 @@ static bool is_refusal(int64_t done)
         return done == -EINVAL || done == -EOPNOTSUPP || done == -ENOSYS;
 }
 
+static void drop_ring(struct blkup_block_file *f)
+{
+        f->uring = NULL;
+        f->block.one_submission = false;
+}
+
 /* What the ring did not finish is finished by pread: short reads, and "not like this", "not now". */
 static int read_by_ring(struct blkup_block_file *f, struct blkup_block_request *r, size_t n)
 {
-        bool is_direct = f->block.info.direct, is_known = true;
+        bool is_direct = f->block.info.direct, is_known = true, is_taken;
         int submissions;
 
         submissions = blkup_uring_read(f->uring, f->fd, r, n);
         if (submissions < 0) {
-                f->uring = NULL;
-                f->block.one_submission = false;
+                drop_ring(f);
                 return read_one_by_one(f, r, n);
         }
+        is_taken = submissions > 0;
         for (size_t i = 0; i < n; i++) {
                 int64_t done = r[i].done_bytes;
 
@@ -151,11 +157,10 @@ static int read_by_ring(struct blkup_block_file *f, struct blkup_block_request *
                 if (is_refusal(done) && !is_refusal(r[i].done_bytes) && !is_direct)
                         is_known = false;
         }
-        if (!is_known) {
+        if (!is_known)
                 blkup_uring_refuse(f->uring);
-                f->uring = NULL;
-                f->block.one_submission = false;
-        }
+        if (!is_known || !is_taken)
+                drop_ring(f);
         return submissions;
 }
 

@@ -195,6 +195,43 @@ static void the_same_bytes_whichever_way(void **state)
         }
 }
 
+/* Windows of any place and length, into memory of any alignment: still one submission, and its buffer is
+ * kept. */
+static void a_mixed_batch_is_one_submission(void **state)
+{
+        BLKUP_CLEANUP_URING struct blkup_uring *u = blkup_uring_new(0);
+        struct loop_device d = attach(TINY, 512);
+        struct blkup_block *b = open_device(&d, BLKUP_DIRECT_AUTO, u);
+
+        (void) state;
+        assert_true(b->info.direct);
+        if (!b->one_submission) {
+                b = blkup_block_close(b);
+                loop_device_detach(&d);
+                print_message("no io_uring here\n");
+                skip();
+        }
+        for (int again = 0; again < 2; again++) {
+                struct blkup_block_request r[] = {
+                        { .at = 0, .len = 1024, .to = got[0] },
+                        { .at = 1080, .len = 2, .to = got[1] },
+                        { .at = 4096, .len = 512, .to = got[2] },
+                        { .at = 8192, .len = 512, .to = got[3] + 1 },
+                        { .at = 511, .len = 513, .to = got[4] },
+                };
+
+                memset(got, 0xee, sizeof(got));
+                assert_int_equal(blkup_block_read(b, r, 5), 1);
+                for (size_t i = 0; i < 5; i++) {
+                        assert_int_equal(r[i].done_bytes, r[i].len);
+                        assert_memory_equal(r[i].to, bytes + r[i].at, r[i].len);
+                }
+                assert_int_equal(got[1][2], 0xee);
+        }
+        b = blkup_block_close(b);
+        loop_device_detach(&d);
+}
+
 static void auto_is_direct_on_a_tiny_device(void **state)
 {
         struct loop_device d = attach(TINY, 512);
@@ -384,6 +421,7 @@ int main(int argc, char **argv)
                 cmocka_unit_test(facts_of_a_device),
                 cmocka_unit_test(sysfs_tells_partitions_and_layers),
                 cmocka_unit_test(the_same_bytes_whichever_way),
+                cmocka_unit_test(a_mixed_batch_is_one_submission),
                 cmocka_unit_test(auto_is_direct_on_a_tiny_device),
                 cmocka_unit_test(direct_reads_see_dirty_pages),
                 cmocka_unit_test(a_refused_alignment_is_learned),

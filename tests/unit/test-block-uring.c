@@ -190,12 +190,15 @@ static void a_refused_ring_is_done_without(void **state)
         b = blkup_block_close(b);
 }
 
-/* From here on, this process' system call `nr` fails with `code`. */
-static bool forbid(long nr, int code)
+/* From here on, this process' system call `nr` fails with `code`: always, or (argument not 0) when its
+ * second argument is that. The low word of it, on a little-endian machine. */
+static bool forbid(long nr, int code, uint32_t argument)
 {
         struct sock_filter filter[] = {
                 BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t) nr, 0, 1),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t) nr, 0, 3),
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, argument, 0, argument ? 1 : 0),
                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t) code),
                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
         };
@@ -215,13 +218,13 @@ static int right_answers_where_forbidden(long nr, int code, bool is_set_up_befor
 
         if (is_set_up_before && !blkup_uring_is_usable(u))
                 return 2;
-        if (!forbid(nr, code))
+        if (!forbid(nr, code, 0))
                 return 77;
         if (blkup_block_open(image, &o, &b, NULL) < 0 || b->one_submission != is_set_up_before)
                 return 3;
         for (size_t i = 0; i < 18; i++)
                 r[i] = (struct blkup_block_request) { .at = i * 17000 + 1, .len = 512, .to = got[i] };
-        if (blkup_block_read(b, r, 18) != 18)
+        if (blkup_block_read(b, r, 18) != 18 || b->one_submission)
                 result = 4;
         for (size_t i = 0; i < 18 && result == 0; i++)
                 if (r[i].done_bytes != 512 || memcmp(got[i], bytes + i * 17000 + 1, 512) != 0)
@@ -263,6 +266,49 @@ static void a_forbidden_ring_is_done_without(void **state)
                 }
                 assert_int_equal(WEXITSTATUS(status), 0);
         }
+}
+
+static int right_answers_after_a_refusal(void)
+{
+        struct blkup_uring *u = blkup_uring_new(0);
+        struct blkup_block_request r[18];
+        int fd = open(image, O_RDONLY | O_CLOEXEC), result = 0;
+
+        if (!blkup_uring_is_usable(u) || fd < 0)
+                return 2;
+        if (!forbid(SYS_io_uring_enter, EAGAIN, 18))
+                return 77;
+        for (size_t n = 18; n >= 17; n--) {
+                for (size_t i = 0; i < n; i++)
+                        r[i] = (struct blkup_block_request) { .at = i * 1000 + n, .len = 100, .to = got[i] };
+                if (blkup_uring_read(u, fd, r, n) != (n == 17))
+                        result = 3;
+                for (size_t i = 0; i < n; i++)
+                        if (r[i].done_bytes != (n == 17 ? 100 : -EAGAIN) ||
+                            (n == 17 && memcmp(got[i], bytes + i * 1000 + n, 100) != 0))
+                                result = 4;
+        }
+        u = blkup_uring_unref(u);
+        return result;
+}
+
+/* What was not taken must not be read with the next batch. */
+static void a_refusal_leaves_nothing_behind(void **state)
+{
+        pid_t pid = fork();
+        int status = -1;
+
+        (void) state;
+        assert_true(pid >= 0);
+        if (pid == 0)
+                _exit(right_answers_after_a_refusal());
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        if (WEXITSTATUS(status) == 77) {
+                print_message("no seccomp filters here\n");
+                skip();
+        }
+        assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void on_alarm(int nr)
@@ -357,6 +403,7 @@ int main(int argc, char **argv)
                 cmocka_unit_test(one_batch_is_one_submission),
                 cmocka_unit_test(a_refused_ring_is_done_without),
                 cmocka_unit_test(a_forbidden_ring_is_done_without),
+                cmocka_unit_test(a_refusal_leaves_nothing_behind),
                 cmocka_unit_test(signals_do_not_end_a_batch),
                 cmocka_unit_test(a_file_costs_six_calls),
         };
