@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,12 +72,22 @@ int blkup_host_readlink(const char *root, const char *path, char *ret, size_t ca
         BLKUP_CLEANUP_CLOSE int fd = -1;
         ssize_t n;
 
-        fd = blkup_host_open(root, path, O_PATH | O_NOFOLLOW);
-        if (fd < 0)
-                return fd;
-        n = readlinkat(fd, "", ret, cap);
+        if (is_running_system(root)) {
+                char whole[PATH_MAX];
+
+                if (snprintf(whole, sizeof(whole), "/%s", path) >= (int) sizeof(whole))
+                        return -ENAMETOOLONG;
+                n = readlink(whole, ret, cap);
+        } else {
+                fd = blkup_host_open(root, path, O_PATH | O_NOFOLLOW);
+                if (fd < 0)
+                        return fd;
+                n = readlinkat(fd, "", ret, cap);
+                if (n < 0 && errno == ENOENT) /* "" of what is no link */
+                        errno = EINVAL;
+        }
         if (n < 0)
-                return errno == ENOENT ? -EINVAL : -errno; /* "" of what is no link: ENOENT here */
+                return -errno;
         if ((size_t) n >= cap)
                 return -ENAMETOOLONG;
         ret[n] = '\0';

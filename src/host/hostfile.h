@@ -2,14 +2,14 @@
 /*
  * Bounded reads of the kernel's text files, for the other modules of this room.
  *
- * The room's rule for places: every function that reads the machine takes `const char *root`. NULL or "" is
- * the running system; anything else is a folder that stands for "/" (a test's fake machine, a sysroot).
- * Under such a root nothing outside it is opened: links are resolved inside it (openat2(2) with
- * RESOLVE_IN_ROOT, since Linux 5.6; where that call is missing or forbidden the path is opened as it is,
- * which only matters for a root that somebody else filled).
+ * The room's rule for places: every function that reads the machine takes `const char *root`. NULL or ""
+ * is the running system; anything else is a folder that stands for "/" (a test's fake machine, a sysroot).
+ * Under such a root the way to a file or to a device's folder does not lead outside: links are resolved
+ * inside it (openat2(2) with RESOLVE_IN_ROOT, since Linux 5.6; where that call is missing or forbidden the
+ * path is opened as it is, which only matters for a root that somebody else filled).
  *
- * The room's rule for limits: a limit passed is an error (-EFBIG, -E2BIG), never a silently shorter answer:
- * "not mounted" must not be said after half a table.
+ * The room's rule for limits: a limit passed is an error (-EFBIG, -E2BIG), never a silently shorter
+ * answer: "not mounted" must not be said after half a table.
  *
  * No state, thread-safe. Functions return 0 or a negative errno.
  */

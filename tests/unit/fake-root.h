@@ -43,7 +43,7 @@ static inline void fake_root_remove(struct fake_root *f)
 /* ROOT/path, with the folders above it made; a slash at the end makes the folder itself. */
 static inline void fake_root_place(const struct fake_root *f, const char *path, char whole[PATH_MAX])
 {
-        (void) snprintf(whole, PATH_MAX, "%s/%s", f->path, path);
+        assert_true(snprintf(whole, PATH_MAX, "%s/%s", f->path, path) < PATH_MAX);
         for (char *slash = strchr(whole + strlen(f->path) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
                 *slash = '\0';
                 assert_true(mkdir(whole, 0755) == 0 || errno == EEXIST);
