@@ -3,8 +3,8 @@
  * blkup/probe.h - what is on a device, with the least I/O.
  *
  * A prober is made once and used for any number of devices, one after another; it owns its memory (about
- * 20 MiB of address space, of which a usual probe touches some ten KiB) and allocates nothing while it probes.
- * One prober belongs to one thread at a time; different probers are independent.
+ * 20 MiB of address space, of which a usual probe touches some ten KiB) and allocates nothing while it
+ * probes. One prober belongs to one thread at a time; different probers are independent.
  *
  * Nothing is ever written to a device. All strings that come from a device are untrusted bytes: encode them
  * for the reader they are meant for (shell, udev, JSON, terminal).
@@ -37,13 +37,15 @@ enum blkup_usage {
 
 /* The verdict on one device. */
 enum blkup_verdict {
-        BLKUP_VERDICT_NOTHING = 0,  /* every place that could hold something was read, and nothing is there */
-        BLKUP_VERDICT_FOUND,        /* values are there: a type, a partition table, a partition's entry */
-        BLKUP_VERDICT_AMBIVALENT,   /* more than one type that do not tolerate each other; hits can be listed */
-        BLKUP_VERDICT_UNKNOWN,      /* no result, and something could not be read (or a budget ran out): say nothing */
+        BLKUP_VERDICT_NOTHING = 0, /* every place that could hold something was read, and nothing is there */
+        BLKUP_VERDICT_FOUND,       /* values are there: a type, a partition table, a partition's entry */
+        BLKUP_VERDICT_AMBIVALENT, /* more than one type that do not tolerate each other; hits can be listed */
+        BLKUP_VERDICT_UNKNOWN,    /* no result, and something could not be read (or a budget ran out): say
+                                     nothing */
 };
 
-/* One NAME=value. name is a constant; value has len bytes and a NUL behind them; both valid until the next run. */
+/* One NAME=value. name is a constant; value has len bytes and a NUL behind them; both valid until the next
+ * run. */
 struct blkup_value {
         const char *name;
         const char *value;
@@ -104,17 +106,19 @@ void blkup_probe_set_area(struct blkup_probe *p, uint64_t offset_bytes, uint64_t
 void blkup_probe_set_session(struct blkup_probe *p, uint64_t offset_bytes);
 
 enum blkup_probe_flag {
-        BLKUP_PROBE_STRICT = 1 << 0,         /* also read what can only turn a find into an ambivalence (xfs log scan) */
-        BLKUP_PROBE_PARTITIONS = 1 << 1,     /* list the partitions of a table (costs the reads of its entries) */
-        BLKUP_PROBE_NO_TABLES = 1 << 2,      /* superblocks only */
-        BLKUP_PROBE_NO_PART_ENTRY = 1 << 3,  /* no PART_ENTRY_* of a partition (blkid's -D) */
+        BLKUP_PROBE_STRICT =
+                1 << 0, /* also read what can only turn a find into an ambivalence (xfs log scan) */
+        BLKUP_PROBE_PARTITIONS = 1 << 1, /* list the partitions of a table (costs the reads of its entries) */
+        BLKUP_PROBE_NO_TABLES = 1 << 2,  /* superblocks only */
+        BLKUP_PROBE_NO_PART_ENTRY = 1 << 3, /* no PART_ENTRY_* of a partition (blkid's -D) */
 };
 void blkup_probe_set_flags(struct blkup_probe *p, unsigned flags);
 
 /* Spans of each read and each probe go here; NULL: none. The trace must outlive the runs. */
 void blkup_probe_set_trace(struct blkup_probe *p, struct blkup_trace *t);
 
-/* Called for each read and each refusal while a run goes on (the --debug output); text is one line. NULL: off. */
+/* Called for each read and each refusal while a run goes on (the --debug output); text is one line. NULL:
+ * off. */
 void blkup_probe_set_debug(struct blkup_probe *p, void (*line)(void *to, const char *text), void *to);
 
 /* Bytes that one run may read at most (0 = the built-in 16 MiB). A run that would need more and has found
@@ -132,22 +136,23 @@ struct blkup_open_options {
 };
 
 /*
- * Opens PATH read-only (close-on-exec, non-blocking until it is known to be a device or file), probes it and closes it.
- * -ENOENT, -EACCES ...: as open(2); -ENOTBLK: neither block device, regular file nor UBI character device.
- * A read error is no failure of the run: see BLKUP_VERDICT_UNKNOWN and blkup_probe_trouble().
+ * Opens PATH read-only (close-on-exec, non-blocking until it is known to be a device or file), probes it and
+ * closes it. -ENOENT, -EACCES ...: as open(2); -ENOTBLK: neither block device, regular file nor UBI character
+ * device. A read error is no failure of the run: see BLKUP_VERDICT_UNKNOWN and blkup_probe_trouble().
  */
 int blkup_probe_path(struct blkup_probe *p, const char *path, const struct blkup_open_options *o,
                      enum blkup_verdict *ret, struct blkup_error *err);
 
 /* The same on an open block handle (src/block), which stays the caller's. */
-int blkup_probe_block(struct blkup_probe *p, struct blkup_block *b, enum blkup_verdict *ret, struct blkup_error *err);
+int blkup_probe_block(struct blkup_probe *p, struct blkup_block *b, enum blkup_verdict *ret,
+                      struct blkup_error *err);
 
 /*
  * Results of the last run; valid until the next one.
  */
 
-/* Values in the order util-linux prints them: the type's own, TYPE, USAGE, then PTUUID, PTTYPE, then PART_ENTRY_*.
- * After BLKUP_VERDICT_AMBIVALENT only PART_ENTRY_* may be there. */
+/* Values in the order util-linux prints them: the type's own, TYPE, USAGE, then PTUUID, PTTYPE, then
+ * PART_ENTRY_*. After BLKUP_VERDICT_AMBIVALENT only PART_ENTRY_* may be there. */
 size_t blkup_probe_n_values(const struct blkup_probe *p);
 struct blkup_value blkup_probe_value(const struct blkup_probe *p, size_t i); /* i < n_values */
 /* The value of NAME, or NULL. */
@@ -162,13 +167,15 @@ const struct blkup_partition *blkup_probe_partition(const struct blkup_probe *p,
 
 void blkup_probe_stats(const struct blkup_probe *p, struct blkup_io_stats *ret);
 
-/* One line that says what could not be read ("read error at 65536: Input/output error"), or "" when all was well. */
+/* One line that says what could not be read ("read error at 65536: Input/output error"), or "" when all was
+ * well. */
 const char *blkup_probe_trouble(const struct blkup_probe *p);
 
 /* Size in bytes of the area that was looked at in the last run. */
 uint64_t blkup_probe_size(const struct blkup_probe *p);
 
-/* Names of the known types, in registry order (a type that stands twice is listed twice); NULL beyond the last. */
+/* Names of the known types, in registry order (a type that stands twice is listed twice); NULL beyond the
+ * last. */
 const char *blkup_probe_type_name(size_t i);
 
 /* The word for one usage bit ("filesystem", "raid", "crypto", "other"); NULL for anything else. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The rounds: read what is planned or asked for, let the formats look, decide. Planning changes what is read and
- * when, never who wins: the verdict is taken in registry order from memory.
+ * The rounds: read what is planned or asked for, let the formats look, decide. Planning changes what is read
+ * and when, never who wins: the verdict is taken in registry order from memory.
  *
- * A tiny device (at most a floppy's 1,474,560 bytes) takes its first hit as final, so its plan has stages: the formats
- * up to vfat first; after a hit the tables' windows; without one all that is left. Others are read in one round.
+ * A tiny device (at most a floppy's 1,474,560 bytes) takes its first hit as final, so its plan has stages:
+ * the formats up to vfat first; after a hit the tables' windows; without one all that is left. Others are
+ * read in one round.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -56,11 +57,13 @@ static void debug_outcome(struct blkup_probe *p, const char *name, enum blkup_ou
 static void note_open(struct blkup_probe *p, const char *name)
 {
         if (p->trouble[0] == '\0')
-                (void) snprintf(p->trouble, sizeof(p->trouble), "%s: %s", name, p->view.reason ? p->view.reason : "gave up");
+                (void) snprintf(p->trouble, sizeof(p->trouble), "%s: %s", name,
+                                p->view.reason ? p->view.reason : "gave up");
 }
 
 /* Lets one format look; *ret is its find when BLKUP_FOUND. */
-static enum blkup_outcome try_format(struct blkup_probe *p, const struct blkup_format *f, struct blkup_found *ret)
+static enum blkup_outcome try_format(struct blkup_probe *p, const struct blkup_format *f,
+                                     struct blkup_found *ret)
 {
         struct blkup_view *v = &p->view;
         enum blkup_outcome o, answer = BLKUP_NOT_THIS;
@@ -128,7 +131,8 @@ static bool look_superblocks(struct blkup_probe *p, unsigned n, bool late)
                                 p->state[k] = REFUSED;
                         }
                 }
-                if (p->state[k] == HIT && (p->view.is_tiny || (f->usage & (BLKUP_USAGE_RAID | BLKUP_USAGE_CRYPTO))))
+                if (p->state[k] == HIT &&
+                    (p->view.is_tiny || (f->usage & (BLKUP_USAGE_RAID | BLKUP_USAGE_CRYPTO))))
                         return decided;
         }
         return decided;
@@ -142,7 +146,8 @@ static const char *found_lookup(const struct blkup_found *f, const char *name)
         return NULL;
 }
 
-/* The hits in registry order, up to the one that ends the search. Returns how many of them tolerate no other. */
+/* The hits in registry order, up to the one that ends the search. Returns how many of them tolerate no other.
+ */
 static unsigned collect_hits(struct blkup_probe *p)
 {
         unsigned intolerant = 0;
@@ -224,8 +229,10 @@ static bool look_tables(struct blkup_probe *p, const struct blkup_table **ret)
         return true;
 }
 
-/* A superblock that says "my mkfs wipes this" and a table whose magic stands there: the table is the newer one. */
-static bool is_wiped_by(const struct blkup_found *sb, const struct blkup_table *t, const struct blkup_found *table)
+/* A superblock that says "my mkfs wipes this" and a table whose magic stands there: the table is the newer
+ * one. */
+static bool is_wiped_by(const struct blkup_found *sb, const struct blkup_table *t,
+                        const struct blkup_found *table)
 {
         uint64_t at, end;
 
@@ -405,9 +412,11 @@ static void run_course(struct blkup_probe *p)
                 c.tables_read = true;
         }
         for (unsigned round = 0;; round++) {
-                /* Each round reads what the one before lacked; a chain that wants more than these is not a file system's. */
+                /* Each round reads what the one before lacked; a chain that wants more than these is not a
+                 * file system's. */
                 if (round == BLKUP_MAX_ROUNDS) {
-                        (void) snprintf(p->trouble, sizeof(p->trouble), "gave up after %u rounds of reading", round);
+                        (void) snprintf(p->trouble, sizeof(p->trouble), "gave up after %u rounds of reading",
+                                        round);
                         (void) collect_hits(p);
                         break;
                 }
@@ -436,7 +445,8 @@ void blkup_engine_run(struct blkup_probe *p)
         run_course(p);
 }
 
-enum blkup_outcome blkup_engine_entries(struct blkup_probe *p, struct blkup_entries *e, const struct blkup_table **ret)
+enum blkup_outcome blkup_engine_entries(struct blkup_probe *p, struct blkup_entries *e,
+                                        const struct blkup_table **ret)
 {
         enum blkup_outcome o = BLKUP_NOT_THIS;
 

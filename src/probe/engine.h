@@ -33,7 +33,8 @@ struct blkup_units {
         unsigned n_high;
 };
 
-/* What one device calls for. Groups of windows: the formats up to and including vfat, the tables, the other formats. */
+/* What one device calls for. Groups of windows: the formats up to and including vfat, the tables, the other
+ * formats. */
 struct blkup_plan {
         struct blkup_units first, tables, rest;
         uint16_t active[BLKUP_MAX_FORMATS]; /* indexes into blkup_formats, in order */
@@ -101,7 +102,8 @@ void blkup_units_join(struct blkup_units *a, const struct blkup_units *b);
 /* engine.c: the area of p->block is looked at; fills the result. */
 void blkup_engine_run(struct blkup_probe *p);
 /* Lists the partitions of the table on p->block through e; for PART_ENTRY_* of a partition. */
-BLKUP_MUST_CHECK enum blkup_outcome blkup_engine_entries(struct blkup_probe *p, struct blkup_entries *e, const struct blkup_table **ret);
+BLKUP_MUST_CHECK enum blkup_outcome blkup_engine_entries(struct blkup_probe *p, struct blkup_entries *e,
+                                                         const struct blkup_table **ret);
 void blkup_engine_debug(struct blkup_probe *p, const char *fmt, ...) BLKUP_PRINTF(2, 3);
 
 #endif

@@ -34,7 +34,8 @@ void blkup_entry_to_partition(const struct blkup_entry *e, const char *table, st
         else if (e->disk_id != 0)
                 (void) snprintf(ret->uuid, sizeof(ret->uuid), "%08" PRIx32 "-%02x", e->disk_id, e->number);
         if (e->name.len > 0 && e->name_is_utf16)
-                ret->name[blkup_rtrim(ret->name, blkup_utf16_to_utf8(e->name, BLKUP_LITTLE_ENDIAN, ret->name, sizeof(ret->name)))] = '\0';
+                ret->name[blkup_rtrim(ret->name, blkup_utf16_to_utf8(e->name, BLKUP_LITTLE_ENDIAN, ret->name,
+                                                                     sizeof(ret->name)))] = '\0';
         else if (e->name.len > 0)
                 copy_text(e->name, ret->name, sizeof(ret->name));
         (void) snprintf(ret->scheme, sizeof(ret->scheme), "%s", e->scheme ? e->scheme : table);

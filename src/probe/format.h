@@ -25,7 +25,7 @@ enum blkup_outcome {
         BLKUP_NOT_THIS = 0, /* another thing, or nothing */
         BLKUP_FOUND,
         BLKUP_NEED,         /* a range that was not read yet; the view has noted which */
-        BLKUP_DAMAGED,      /* the magic is there, a checksum or a cross-field rule is not: counts as nothing found */
+        BLKUP_DAMAGED,      /* magic, but a checksum or a cross-field rule fails: as if nothing was found */
         BLKUP_UNREADABLE,   /* a range could not be read, or a budget ran out: nothing can be said */
 };
 
@@ -42,8 +42,8 @@ enum blkup_anchor {
         BLKUP_FROM_SECTOR,      /* at * logical sector */
 };
 
-/* Bytes that mark a format. They lie `within` bytes behind the superblock's start, and that start is `at` from
- * its anchor (so a tail magic is at = 4096, within = 60 behind size - 4096). */
+/* Bytes that mark a format. They lie `within` bytes behind the superblock's start, and that start is `at`
+ * from its anchor (so a tail magic is at = 4096, within = 60 behind size - 4096). */
 struct blkup_magic {
         uint64_t at;
         uint16_t within;
@@ -76,7 +76,8 @@ struct blkup_piece {
 #define BLKUP_VIEW_BAD 64
 #define BLKUP_VIEW_LOW 136 /* units whose data is found without a search: 68 KiB of 512-byte sectors */
 
-/* The device as a check sees it. A check calls the functions below; the fields from `pieces` on are the engine's. */
+/* The device as a check sees it. A check calls the functions below; the fields from `pieces` on are the
+ * engine's. */
 struct blkup_view {
         uint64_t size;          /* bytes of the area */
         uint32_t sector_bytes;  /* logical sector */
@@ -100,10 +101,11 @@ struct blkup_view {
 
 /*
  * The bytes [at, at + len). BLKUP_FOUND: *ret holds them. BLKUP_NOT_THIS: not all inside the area.
- * BLKUP_NEED: not read yet (noted). BLKUP_UNREADABLE: a read error in there. Anything but BLKUP_FOUND is what a
- * check returns at once: see BLKUP_FETCH.
+ * BLKUP_NEED: not read yet (noted). BLKUP_UNREADABLE: a read error in there. Anything but BLKUP_FOUND is what
+ * a check returns at once: see BLKUP_FETCH.
  */
-BLKUP_MUST_CHECK enum blkup_outcome blkup_view_get(struct blkup_view *v, uint64_t at, uint64_t len, struct blkup_bytes *ret);
+BLKUP_MUST_CHECK enum blkup_outcome blkup_view_get(struct blkup_view *v, uint64_t at, uint64_t len,
+                                                   struct blkup_bytes *ret);
 
 #define BLKUP_FETCH(v, at, len, ret)                                                \
         do {                                                                        \
@@ -112,15 +114,17 @@ BLKUP_MUST_CHECK enum blkup_outcome blkup_view_get(struct blkup_view *v, uint64_
                         return o_;                                                  \
         } while (0)
 
-/* Notes that [at, at + len) will be looked at, so that it comes in the same round as the next BLKUP_NEED. What is
- * outside the area, in memory already or one too many is left out. */
+/* Notes that [at, at + len) will be looked at, so that it comes in the same round as the next BLKUP_NEED.
+ * What is outside the area, in memory already or one too many is left out. */
 void blkup_view_want(struct blkup_view *v, uint64_t at, uint64_t len);
 
-/* Takes n steps off the work budget. false: used up; then return blkup_gave_up(). Every loop over on-disk links uses it. */
+/* Takes n steps off the work budget. false: used up; then return blkup_gave_up(). Every loop over on-disk
+ * links uses it. */
 bool blkup_view_work(struct blkup_view *v, uint32_t n);
 
 /* Absolute offset of an anchored one; false when it lies before the start of the area. */
-BLKUP_MUST_CHECK bool blkup_view_anchor(const struct blkup_view *v, enum blkup_anchor anchor, uint64_t at, uint64_t *ret);
+BLKUP_MUST_CHECK bool blkup_view_anchor(const struct blkup_view *v, enum blkup_anchor anchor, uint64_t at,
+                                        uint64_t *ret);
 
 /* Three ways to end a check, each with a constant reason of a few words. */
 static inline enum blkup_outcome blkup_refuse(struct blkup_view *v, const char *reason)
@@ -188,8 +192,9 @@ void blkup_found_uuid(struct blkup_found *f, const char *name, struct blkup_byte
 void blkup_found_guid(struct blkup_found *f, const char *name, struct blkup_bytes s);
 /* Four bytes as B3B2-B1B0, upper case (FAT, exFAT, HPFS); absent when zero. */
 void blkup_found_serial(struct blkup_found *f, const char *name, struct blkup_bytes s);
-void blkup_found_u64(struct blkup_found *f, const char *name, uint64_t v);                     /* decimal */
-void blkup_found_version(struct blkup_found *f, uint64_t major_part, uint64_t minor_part);     /* VERSION=major.minor */
+void blkup_found_u64(struct blkup_found *f, const char *name, uint64_t v); /* decimal */
+/* VERSION=major.minor */
+void blkup_found_version(struct blkup_found *f, uint64_t major_part, uint64_t minor_part);
 void blkup_found_printf(struct blkup_found *f, const char *name, const char *fmt, ...) BLKUP_PRINTF(3, 4);
 
 /* Adds how many bits a rule verified. */
@@ -212,8 +217,8 @@ struct blkup_hit {
 enum blkup_format_flag {
         BLKUP_TOLERANT = 1 << 0,    /* may stand beside another type without making the result ambivalent */
         BLKUP_WHOLE_ONLY = 1 << 1,  /* looked for on regular files and whole disks, not on partitions */
-        BLKUP_EVERY_MAGIC = 1 << 2, /* a refusal at one magic goes on with the next row (else the type is over) */
-        BLKUP_LATE = 1 << 3,        /* looked for last and only when nothing else was found (--strict: always) */
+        BLKUP_EVERY_MAGIC = 1 << 2, /* refused at one magic, the next row is tried (else the type is over) */
+        BLKUP_LATE = 1 << 3,        /* looked for last, and only when nothing was found (--strict: always) */
 };
 
 struct blkup_format {
@@ -225,7 +230,8 @@ struct blkup_format {
         unsigned n_magics;
         const struct blkup_needed *needs;
         unsigned n_needs;
-        enum blkup_outcome (*check)(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret);
+        enum blkup_outcome (*check)(struct blkup_view *v, const struct blkup_hit *hit,
+                                    struct blkup_found *ret);
 };
 
 /*
@@ -262,17 +268,18 @@ struct blkup_table {
         const struct blkup_needed *needs;
         unsigned n_needs;
         /* Adds PTUUID to ret; the engine adds PTTYPE. */
-        enum blkup_outcome (*check)(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret,
-                                    struct blkup_entries *e);
+        enum blkup_outcome (*check)(struct blkup_view *v, const struct blkup_hit *hit,
+                                    struct blkup_found *ret, struct blkup_entries *e);
 };
 
-/* Does [at, at + len) lie inside one partition of a table that fits the device? Looks at the tables like the engine
- * (BLKUP_NEED and BLKUP_UNREADABLE go up); a table with a partition beyond the end covers nothing. */
-BLKUP_MUST_CHECK enum blkup_outcome blkup_tables_cover(struct blkup_view *v, uint64_t at, uint64_t len, bool *ret);
+/* Does [at, at + len) lie inside one partition of a table that fits the device? Looks at the tables like the
+ * engine (BLKUP_NEED and BLKUP_UNREADABLE go up); a table with a partition beyond the end covers nothing. */
+BLKUP_MUST_CHECK enum blkup_outcome blkup_tables_cover(struct blkup_view *v, uint64_t at, uint64_t len,
+                                                       bool *ret);
 
 /* First matching row of magics[from..n): BLKUP_FOUND with *ret filled, BLKUP_NOT_THIS when none does. */
-BLKUP_MUST_CHECK enum blkup_outcome blkup_match_magics(struct blkup_view *v, const struct blkup_magic *magics, unsigned n,
-                                                       unsigned from, struct blkup_hit *ret);
+BLKUP_MUST_CHECK enum blkup_outcome blkup_match_magics(struct blkup_view *v, const struct blkup_magic *magics,
+                                                       unsigned n, unsigned from, struct blkup_hit *ret);
 
 /* The ordered lists (registry.c). */
 extern const struct blkup_format *const blkup_formats[];

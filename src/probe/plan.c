@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The plan: which units of a device its formats may look at. Everything is data in the formats' rows, cut by the
- * device's size; the result is exact (no unit that nobody looks at), sorted and free of doubles.
+ * The plan: which units of a device its formats may look at. Everything is data in the formats' rows, cut by
+ * the device's size; the result is exact (no unit that nobody looks at), sorted and free of doubles.
  */
 #include <string.h>
 
@@ -53,15 +53,16 @@ static void add_window(const struct blkup_view *v, struct blkup_units *u, uint64
                 blkup_units_add(u, first, last);
 }
 
-static void add_rows(const struct blkup_view *v, struct blkup_units *u, const struct blkup_magic *magics, unsigned n_magics,
-                     const struct blkup_needed *needs, unsigned n_needs)
+static void add_rows(const struct blkup_view *v, struct blkup_units *u, const struct blkup_magic *magics,
+                     unsigned n_magics, const struct blkup_needed *needs, unsigned n_needs)
 {
         uint64_t base, at;
 
         for (unsigned i = 0; i < n_magics; i++)
                 if (magics[i].anchor == BLKUP_FROM_START)
                         add_window(v, u, magics[i].at + magics[i].within, magics[i].len);
-                else if (blkup_view_anchor(v, magics[i].anchor, magics[i].at, &base) && blkup_add(base, magics[i].within, &at))
+                else if (blkup_view_anchor(v, magics[i].anchor, magics[i].at, &base) &&
+                         blkup_add(base, magics[i].within, &at))
                         add_window(v, u, at, magics[i].len);
         for (unsigned i = 0; i < n_needs; i++)
                 if (blkup_view_anchor(v, needs[i].anchor, needs[i].at, &base))
@@ -99,7 +100,8 @@ void blkup_plan_make(struct blkup_probe *p)
                 if (is_active(p, i)) {
                         plan->active[plan->n_active++] = (uint16_t) i;
                         if (!(f->flags & BLKUP_LATE))
-                                add_rows(v, after_vfat ? &plan->rest : &plan->first, f->magics, f->n_magics, f->needs, f->n_needs);
+                                add_rows(v, after_vfat ? &plan->rest : &plan->first, f->magics, f->n_magics,
+                                         f->needs, f->n_needs);
                 }
                 if (!after_vfat && strcmp(f->name, "vfat") == 0) {
                         after_vfat = true;

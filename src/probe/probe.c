@@ -30,7 +30,8 @@ struct blkup_probe *blkup_probe_new(void)
         void *memory = NULL;
         uint8_t *at;
 
-        /* One block, which the kernel backs only where it is touched. The arena comes first: it wants a page's alignment. */
+        /* One block, which the kernel backs only where it is touched. The arena comes first: it wants a
+         * page's alignment. */
         if (posix_memalign(&memory, 4096, ARENA_BYTES + own) != 0)
                 return NULL;
         at = (uint8_t *) memory + ARENA_BYTES;
@@ -141,10 +142,12 @@ static void run(struct blkup_probe *p, struct blkup_block *b, const char *lane)
         p->block = NULL;
 }
 
-int blkup_probe_block(struct blkup_probe *p, struct blkup_block *b, enum blkup_verdict *ret, struct blkup_error *err)
+int blkup_probe_block(struct blkup_probe *p, struct blkup_block *b, enum blkup_verdict *ret,
+                      struct blkup_error *err)
 {
         if (p->area_at > b->info.size_bytes)
-                return blkup_fail(err, -ERANGE, "offset %" PRIu64 " lies beyond the end at %" PRIu64, p->area_at, b->info.size_bytes);
+                return blkup_fail(err, -ERANGE, "offset %" PRIu64 " lies beyond the end at %" PRIu64,
+                                  p->area_at, b->info.size_bytes);
         run(p, b, "device");
         *ret = p->verdict;
         return 0;
@@ -161,8 +164,8 @@ int blkup_probe_path(struct blkup_probe *p, const char *path, const struct blkup
         if (r < 0)
                 return r;
         if (p->area_at > b->info.size_bytes) {
-                r = blkup_fail(err, -ERANGE, "%s: offset %" PRIu64 " lies beyond the end at %" PRIu64, path, p->area_at,
-                               b->info.size_bytes);
+                r = blkup_fail(err, -ERANGE, "%s: offset %" PRIu64 " lies beyond the end at %" PRIu64, path,
+                               p->area_at, b->info.size_bytes);
         } else {
                 run(p, b, path);
                 *ret = p->verdict;
@@ -236,11 +239,13 @@ static uint64_t count_units(const struct blkup_probe *p, uint64_t unit)
         for (unsigned i = 0; i < p->n_log; i++) {
                 uint64_t first = p->log[i].at / unit, last = (p->log[i].at + p->log[i].len - 1) / unit;
 
-                for (uint64_t u = first; u <= last; u++) { /* ends: the budget of a run is some thousand units */
+                /* Ends: the budget of a run is some thousand units. */
+                for (uint64_t u = first; u <= last; u++) {
                         bool seen = false;
 
                         for (unsigned k = 0; k < i && !seen; k++)
-                                seen = u >= p->log[k].at / unit && u <= (p->log[k].at + p->log[k].len - 1) / unit;
+                                seen = u >= p->log[k].at / unit &&
+                                       u <= (p->log[k].at + p->log[k].len - 1) / unit;
                         n += !seen;
                 }
         }

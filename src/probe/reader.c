@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The reader: units and ranges that were planned or asked for become pieces in memory, each unit read once. What
- * cannot be read is noted by the unit, so that one bad sector is no answer about its neighbours.
+ * The reader: units and ranges that were planned or asked for become pieces in memory, each unit read once.
+ * What cannot be read is noted by the unit, so that one bad sector is no answer about its neighbours.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include "probe/reader.h"
 
 #define MAX_REQUESTS 384
-/* A run that fails is read again unit by unit when it is at most this long; a longer one (the array of a GPT, a log to
- * search) is bad as a whole: hundreds of time-outs in a row on a dying disk help nobody. */
+/* A run that fails is read again unit by unit when it is at most this long; a longer one (the array of a GPT,
+ * a log to search) is bad as a whole: hundreds of time-outs in a row on a dying disk help nobody. */
 #define MAX_RETRY_UNITS 64
 
 static uint64_t unit_of(const struct blkup_probe *p)
@@ -39,14 +39,16 @@ static void note_trouble(struct blkup_probe *p, uint64_t at, int code)
         if (code == 0)
                 (void) snprintf(p->trouble, sizeof(p->trouble), "short read at %" PRIu64, p->base + at);
         else
-                (void) snprintf(p->trouble, sizeof(p->trouble), "read error at %" PRIu64 ": %s", p->base + at, strerror(-code));
+                (void) snprintf(p->trouble, sizeof(p->trouble), "read error at %" PRIu64 ": %s", p->base + at,
+                                strerror(-code));
 }
 
 void blkup_reader_note_bad(struct blkup_probe *p, uint64_t at, uint64_t len)
 {
         struct blkup_view *v = &p->view;
 
-        /* Full: the last entry grows over what lies between, which errs on the side of "nothing can be said". */
+        /* Full: the last entry grows over what lies between, which errs on the side of "nothing can be said".
+         */
         if (v->n_bad == BLKUP_VIEW_BAD) {
                 struct blkup_range *last = &v->bad[BLKUP_VIEW_BAD - 1];
                 uint64_t end = blkup_max(last->at + last->len, at + len);
@@ -73,7 +75,8 @@ static void log_read(struct blkup_probe *p, const struct blkup_block_request *r)
         if (p->n_log < BLKUP_MAX_READS)
                 p->log[p->n_log++] = (struct blkup_read_log){ .at = r->at, .len = r->len };
         if (p->debug)
-                blkup_engine_debug(p, "read at %" PRIu64 ", %zu bytes: %" PRId64 " in %" PRIu64 " ns", r->at, r->len, r->done_bytes, r->ns);
+                blkup_engine_debug(p, "read at %" PRIu64 ", %zu bytes: %" PRId64 " in %" PRIu64 " ns", r->at,
+                                   r->len, r->done_bytes, r->ns);
 }
 
 /* One submission. Requests are relative to the device. */
@@ -140,7 +143,8 @@ static void add_piece(struct blkup_probe *p, uint64_t at, uint64_t len, const ui
                 if (!v->low[u])
                         v->low[u] = data + (u * unit - at);
         if (v->n_pieces < BLKUP_VIEW_PIECES)
-                v->pieces[v->n_pieces++] = (struct blkup_piece){ .at = at, .len = blkup_min(len, v->size - at), .data = data };
+                v->pieces[v->n_pieces++] =
+                        (struct blkup_piece){ .at = at, .len = blkup_min(len, v->size - at), .data = data };
 }
 
 static bool is_loaded(const struct blkup_probe *p, uint64_t unit_no, const uint8_t **ret)
@@ -175,7 +179,8 @@ static bool may_read(struct blkup_probe *p, uint64_t at, uint64_t len)
         if (p->stats.bytes + p->planned_bytes + len <= p->budget)
                 return true;
         if (p->trouble[0] == '\0')
-                (void) snprintf(p->trouble, sizeof(p->trouble), "gave up at %" PRIu64 ": the budget of %" PRIu64 " bytes is used up",
+                (void) snprintf(p->trouble, sizeof(p->trouble),
+                                "gave up at %" PRIu64 ": the budget of %" PRIu64 " bytes is used up",
                                 p->base + at, p->budget);
         blkup_reader_note_bad(p, at, len);
         return false;
@@ -215,7 +220,8 @@ static void add_units(struct blkup_probe *p, struct batch *b, const struct blkup
         bool open = false;
 
         for (size_t w = 0; w < BLKUP_ARRAY_SIZE(u->low); w++)
-                for (uint64_t bits = u->low[w]; bits != 0; bits &= bits - 1) { /* ends: a bit less each time */
+                /* Ends: a bit less each time. */
+                for (uint64_t bits = u->low[w]; bits != 0; bits &= bits - 1) {
                         uint64_t i = w * 64 + (uint64_t) __builtin_ctzll(bits);
 
                         if (p->view.low[i])
@@ -250,7 +256,8 @@ static void add_units(struct blkup_probe *p, struct batch *b, const struct blkup
 /* A range that a check asked for, in one piece: what is in memory is copied, the rest is read. */
 static void add_range(struct blkup_probe *p, struct batch *b, uint64_t first, uint64_t last)
 {
-        uint64_t unit = unit_of(p), at = first * unit, len = (last - first + 1) * unit, missing = 0, run = first;
+        uint64_t unit = unit_of(p), at = first * unit, len = (last - first + 1) * unit;
+        uint64_t missing = 0, run = first;
         const uint8_t *have = NULL;
         uint8_t *to;
 
@@ -261,7 +268,8 @@ static void add_range(struct blkup_probe *p, struct batch *b, uint64_t first, ui
         to = take_arena(p, len);
         if (!to || p->view.n_pieces == BLKUP_VIEW_PIECES) {
                 if (p->trouble[0] == '\0')
-                        (void) snprintf(p->trouble, sizeof(p->trouble), "gave up at %" PRIu64 ": too much to look at", p->base + at);
+                        (void) snprintf(p->trouble, sizeof(p->trouble),
+                                        "gave up at %" PRIu64 ": too much to look at", p->base + at);
                 blkup_reader_note_bad(p, at, len);
                 return;
         }

@@ -5,8 +5,8 @@
 
 #include "probe/engine.h"
 
-/* Reads the units of u (may be NULL) and the view's needs, together, in one submission; empties the needs. What cannot
- * be read goes into the view's bad list and p->trouble. */
+/* Reads the units of u (may be NULL) and the view's needs, together, in one submission; empties the needs.
+ * What cannot be read goes into the view's bad list and p->trouble. */
 void blkup_reader_load(struct blkup_probe *p, const struct blkup_units *u);
 
 void blkup_reader_note_bad(struct blkup_probe *p, uint64_t at, uint64_t len);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The order in which formats are looked for. It is documented knowledge, and the tie-break:
- * - what hides or spans a file system comes before it: RAID members, volume managers, encryption. Their hit ends the
- *   search (usage raid and crypto), so a mirror's half is not taken for the file system inside.
+ * - what hides or spans a file system comes before it: RAID members, volume managers, encryption. Their hit
+ * ends the search (usage raid and crypto), so a mirror's half is not taken for the file system inside.
  * - vfat's magics are the weakest of those that a floppy has, so a tiny device's first stage ends with it.
- * - of the ext family the narrowest claim comes first; jbd last, because only a journal device is left for it.
+ * - of the ext family the narrowest claim comes first; jbd last, because only a journal device is left for
+ * it.
  *
  * To add a format: one file in formats/, one line here. CONTRIBUTING.md shows it with jbd.
  */

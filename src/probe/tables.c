@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* What the engine and a format (mdraid 0.90, zfs) share about partition tables: trying one, and what it covers. */
+/* What the engine and a format (mdraid 0.90, zfs) share about partition tables: trying one, and what it
+ * covers. */
 #include <string.h>
 
 #include "probe/tables.h"

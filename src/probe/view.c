@@ -96,20 +96,21 @@ bool blkup_view_anchor(const struct blkup_view *v, enum blkup_anchor anchor, uin
         return false;
 }
 
-/* The common case without calls: a magic that counts from the start, inside one low unit, on a device without a bad spot.
- * Most of the rows of the registry are looked at here, for every device. NULL: go the long way. */
+/* The common case without calls: a magic that counts from the start, inside one low unit, on a device without
+ * a bad spot. Most of the rows of the registry are looked at here, for every device. NULL: go the long way.
+ */
 static inline const uint8_t *find_low(const struct blkup_view *v, const struct blkup_magic *m)
 {
         uint64_t at = m->at + m->within, unit = at >> v->unit_shift, end = at + m->len;
 
-        if (m->anchor != BLKUP_FROM_START || unit >= BLKUP_VIEW_LOW || v->n_bad > 0 || !v->low[unit] || end > v->size ||
-            (end - 1) >> v->unit_shift != unit)
+        if (m->anchor != BLKUP_FROM_START || unit >= BLKUP_VIEW_LOW || v->n_bad > 0 || !v->low[unit] ||
+            end > v->size || (end - 1) >> v->unit_shift != unit)
                 return NULL;
         return v->low[unit] + (at & (((uint64_t) 1 << v->unit_shift) - 1));
 }
 
-enum blkup_outcome blkup_match_magics(struct blkup_view *v, const struct blkup_magic *magics, unsigned n, unsigned from,
-                                      struct blkup_hit *ret)
+enum blkup_outcome blkup_match_magics(struct blkup_view *v, const struct blkup_magic *magics, unsigned n,
+                                      unsigned from, struct blkup_hit *ret)
 {
         enum blkup_outcome answer = BLKUP_NOT_THIS;
 
@@ -125,7 +126,8 @@ enum blkup_outcome blkup_match_magics(struct blkup_view *v, const struct blkup_m
                 if (!blkup_view_anchor(v, m->anchor, m->at, &base) || !blkup_add(base, m->within, &at))
                         continue;
                 o = blkup_view_get(v, at, m->len, &b);
-                if (o == BLKUP_FOUND && b.data[0] == (uint8_t) m->bytes[0] && memcmp(b.data, m->bytes, m->len) == 0) {
+                if (o == BLKUP_FOUND && b.data[0] == (uint8_t) m->bytes[0] &&
+                    memcmp(b.data, m->bytes, m->len) == 0) {
                         *ret = (struct blkup_hit){ .row = i, .at = at, .base = base };
                         return BLKUP_FOUND;
                 }

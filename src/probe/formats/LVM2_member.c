@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * LVM2_member: a physical volume. Source: the label as described in lvm2's man pages and libblkid's documented offsets:
- * the label stands in one of the first four 512-byte sectors and says in which.
+ * LVM2_member: a physical volume. Source: the label as described in lvm2's man pages and libblkid's
+ * documented offsets: the label stands in one of the first four 512-byte sectors and says in which.
  */
 #include "probe/format.h"
 

@@ -22,6 +22,7 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
 
 extern const struct blkup_format blkup_format_adaptec_raid_member;
 const struct blkup_format blkup_format_adaptec_raid_member = {
-        .name = "adaptec_raid_member", .usage = BLKUP_USAGE_RAID, .min_bytes = 65536, .flags = BLKUP_WHOLE_ONLY,
+        .name = "adaptec_raid_member", .usage = BLKUP_USAGE_RAID, .min_bytes = 65536,
+        .flags = BLKUP_WHOLE_ONLY,
         .magics = magics, .n_magics = BLKUP_ARRAY_SIZE(magics), .check = check,
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * crypto_LUKS, versions 1 and 2. Source: "LUKS1 On-Disk Format Specification" 1.2.3 and "LUKS2 On-Disk Format
- * Specification" 1.1.1 (headers; big-endian). No checksum is verified: a header that an interrupted cryptsetup left
- * behind must still be named, because what lies behind it must not be formatted over.
+ * Specification" 1.1.1 (headers; big-endian). No checksum is verified: a header that an interrupted
+ * cryptsetup left behind must still be named, because what lies behind it must not be formatted over.
  *
  * The secondary header of LUKS2 is a matter of wipefs, not of probing: alone it is nothing.
  */
@@ -42,5 +42,6 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
 
 extern const struct blkup_format blkup_format_crypto_LUKS;
 const struct blkup_format blkup_format_crypto_LUKS = {
-        .name = "crypto_LUKS", .usage = BLKUP_USAGE_CRYPTO, .magics = magics, .n_magics = BLKUP_ARRAY_SIZE(magics), .check = check,
+        .name = "crypto_LUKS", .usage = BLKUP_USAGE_CRYPTO,
+        .magics = magics, .n_magics = BLKUP_ARRAY_SIZE(magics), .check = check,
 };

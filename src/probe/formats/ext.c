@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * ext2, ext3, ext4 and ext4dev. Source: kernel Documentation/filesystems/ext4/ (super block, feature bits); which bits
- * make which type: ../shared/probe/tags.tsv, as util-linux tells them apart.
+ * ext2, ext3, ext4 and ext4dev. Source: kernel Documentation/filesystems/ext4/ (super block, feature bits);
+ * which bits make which type: ../shared/probe/tags.tsv, as util-linux tells them apart.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -36,7 +36,9 @@ enum {
 #define EXT3_INCOMPAT (EXT2_INCOMPAT | INCOMPAT_RECOVER)
 #define EXT23_RO_COMPAT 0x0007u /* sparse_super, large_file, btree_dir */
 
-const struct blkup_magic blkup_ext_magics[1] = { { .at = BLKUP_EXT_SB_AT, .within = 56, .len = 2, .bytes = "\x53\xef" } };
+const struct blkup_magic blkup_ext_magics[1] = {
+        { .at = BLKUP_EXT_SB_AT, .within = 56, .len = 2, .bytes = "\x53\xef" },
+};
 
 enum blkup_outcome blkup_ext_fetch(struct blkup_view *v, struct blkup_ext_super *ret)
 {
@@ -88,12 +90,14 @@ void blkup_ext_describe(const struct blkup_ext_super *s, const char *type, struc
         if (s->incompat & INCOMPAT_64BIT)
                 blocks |= (uint64_t) blkup_le32_at(s->sb, SB_BLOCKS_HI) << 32;
         blkup_found_u64(ret, "FSLASTBLOCK", blocks);
-        /* util-linux counts the low half only; beyond 2^32 blocks that is wrong, but it is what its users compare. */
+        /* util-linux counts the low half only; beyond 2^32 blocks that is wrong, but it is what its users
+         * compare. */
         if (blkup_mul(block_size(s), blocks_lo, &bytes))
                 blkup_found_u64(ret, "FSSIZE", bytes);
 }
 
-static enum blkup_outcome check_ext4dev(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
+static enum blkup_outcome check_ext4dev(struct blkup_view *v, const struct blkup_hit *hit,
+                                        struct blkup_found *ret)
 {
         struct blkup_ext_super s;
         enum blkup_outcome o = blkup_ext_fetch(v, &s);
@@ -109,7 +113,8 @@ static enum blkup_outcome check_ext4dev(struct blkup_view *v, const struct blkup
         return BLKUP_FOUND;
 }
 
-static enum blkup_outcome check_ext4(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
+static enum blkup_outcome check_ext4(struct blkup_view *v, const struct blkup_hit *hit,
+                                     struct blkup_found *ret)
 {
         struct blkup_ext_super s;
         enum blkup_outcome o = blkup_ext_fetch(v, &s);
@@ -127,7 +132,8 @@ static enum blkup_outcome check_ext4(struct blkup_view *v, const struct blkup_hi
         return BLKUP_FOUND;
 }
 
-static enum blkup_outcome check_ext3(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
+static enum blkup_outcome check_ext3(struct blkup_view *v, const struct blkup_hit *hit,
+                                     struct blkup_found *ret)
 {
         struct blkup_ext_super s;
         enum blkup_outcome o = blkup_ext_fetch(v, &s);
@@ -143,7 +149,8 @@ static enum blkup_outcome check_ext3(struct blkup_view *v, const struct blkup_hi
         return BLKUP_FOUND;
 }
 
-static enum blkup_outcome check_ext2(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
+static enum blkup_outcome check_ext2(struct blkup_view *v, const struct blkup_hit *hit,
+                                     struct blkup_found *ret)
 {
         struct blkup_ext_super s;
         enum blkup_outcome o = blkup_ext_fetch(v, &s);
@@ -165,7 +172,8 @@ static enum blkup_outcome check_ext2(struct blkup_view *v, const struct blkup_hi
                 .n_magics = BLKUP_ARRAY_SIZE(blkup_ext_magics), .check = check_##type,               \
         }
 
-extern const struct blkup_format blkup_format_ext4dev, blkup_format_ext4, blkup_format_ext3, blkup_format_ext2;
+extern const struct blkup_format blkup_format_ext4dev, blkup_format_ext4, blkup_format_ext3,
+        blkup_format_ext2;
 DEFINE_EXT(ext4dev);
 DEFINE_EXT(ext4);
 DEFINE_EXT(ext3);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Intel Matrix / Rapid Storage: metadata in the last but one sector. Source: mdadm's documented imsm layout. */
+/* Intel Matrix / Rapid Storage: metadata in the last but one sector. Source: mdadm's documented imsm layout.
+ */
 #include "probe/format.h"
 
 #define SIGNATURE "Intel Raid ISM Cfg Sig. "

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* jbd: a journal of ext3 or ext4 on a device of its own. Source: kernel Documentation/filesystems/ext4/journal.rst. */
+/* jbd: a journal of ext3 or ext4 on a device of its own. Source: kernel
+ * Documentation/filesystems/ext4/journal.rst. */
 #include "probe/formats/ext.h"
 
 static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)

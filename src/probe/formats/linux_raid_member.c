@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * linux_raid_member: md, superblock formats 0.90 and 1.0, 1.1, 1.2. Source: kernel include/uapi/linux/raid/md_p.h.
+ * linux_raid_member: md, superblock formats 0.90 and 1.0, 1.1, 1.2. Source: kernel
+ * include/uapi/linux/raid/md_p.h.
  */
 #include "probe/format.h"
 
@@ -9,7 +10,8 @@
 #define MD_RESERVED 65536u
 
 /* 0.90: words of the byte order that the magic shows. */
-enum { SB0_MAJOR = 4, SB0_MINOR = 8, SB0_PATCH = 12, SB0_UUID0 = 20, SB0_SIZE_KIB = 32, SB0_UUID1 = 52, SB0_LEN = 64 };
+enum { SB0_MAJOR = 4, SB0_MINOR = 8, SB0_PATCH = 12, SB0_UUID0 = 20, SB0_SIZE_KIB = 32, SB0_UUID1 = 52 };
+enum { SB0_LEN = 64 };
 
 /* 1.x: little-endian. */
 enum {
@@ -43,7 +45,8 @@ static enum blkup_outcome check0(struct blkup_view *v, const struct blkup_hit *h
                 return blkup_refuse(v, "member is larger than the device");
         if (v->is_whole) {
                 bool covered = false;
-                enum blkup_outcome o = blkup_tables_cover(v, hit->base - bytes, bytes + MD_RESERVED, &covered);
+                enum blkup_outcome o =
+                        blkup_tables_cover(v, hit->base - bytes, bytes + MD_RESERVED, &covered);
 
                 if (o != BLKUP_FOUND)
                         return o;
@@ -51,7 +54,8 @@ static enum blkup_outcome check0(struct blkup_view *v, const struct blkup_hit *h
                         return blkup_refuse(v, "belongs to a partition at the end of the disk");
         }
         blkup_found_evidence(ret, 32 + 16);
-        blkup_found_printf(ret, "VERSION", "%u.%u.%u", word[SB0_MAJOR / 4], word[SB0_MINOR / 4], word[SB0_PATCH / 4]);
+        blkup_found_printf(ret, "VERSION", "%u.%u.%u", word[SB0_MAJOR / 4], word[SB0_MINOR / 4],
+                           word[SB0_PATCH / 4]);
         for (unsigned i = 0; i < 4; i++) {
                 uint32_t w = i == 0 ? word[SB0_UUID0 / 4] : word[SB0_UUID1 / 4 + i - 1];
 

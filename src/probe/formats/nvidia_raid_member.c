@@ -27,6 +27,7 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
 
 extern const struct blkup_format blkup_format_nvidia_raid_member;
 const struct blkup_format blkup_format_nvidia_raid_member = {
-        .name = "nvidia_raid_member", .usage = BLKUP_USAGE_RAID, .min_bytes = 65536, .flags = BLKUP_WHOLE_ONLY,
+        .name = "nvidia_raid_member", .usage = BLKUP_USAGE_RAID, .min_bytes = 65536,
+        .flags = BLKUP_WHOLE_ONLY,
         .magics = magics, .n_magics = BLKUP_ARRAY_SIZE(magics), .check = check,
 };

@@ -2,7 +2,8 @@
 /* swap: areas of version 0 and 1. Source: kernel include/linux/swap.h, union swap_header. */
 #include "probe/formats/swap.h"
 
-enum { HDR_VERSION = 0, HDR_LAST_PAGE = 4, HDR_UUID = 12, HDR_LABEL = 28, HDR_PADDING_32 = 172, HDR_PADDING_33 = 176 };
+enum { HDR_VERSION = 0, HDR_LAST_PAGE = 4, HDR_UUID = 12, HDR_LABEL = 28 };
+enum { HDR_PADDING_32 = 172, HDR_PADDING_33 = 176 };
 
 #define ROWS(page)                                                  \
         { .within = (page) - 10, .len = 10, .bytes = "SWAP-SPACE" },  \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * swsuspend: a hibernation image on a swap area, whose magic the kernel replaced when it wrote the image. Source: kernel
- * kernel/power/swap.c (S1SUSPEND), the magics of its relatives: ../shared/probe/signatures.tsv.
+ * swsuspend: a hibernation image on a swap area, whose magic the kernel replaced when it wrote the image.
+ * Source: kernel kernel/power/swap.c (S1SUSPEND), the magics of its relatives:
+ * ../shared/probe/signatures.tsv.
  */
 #include "probe/formats/swap.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * vfat: FAT12, FAT16 and FAT32. Source: Microsoft's "FAT: General Overview of On-Disk Format" 1.03 and ECMA-107; which
- * boot sectors are taken for FAT and where the label comes from: ../shared/probe/tags.tsv.
+ * vfat: FAT12, FAT16 and FAT32. Source: Microsoft's "FAT: General Overview of On-Disk Format" 1.03 and
+ * ECMA-107; which boot sectors are taken for FAT and where the label comes from: ../shared/probe/tags.tsv.
  */
 #include <string.h>
 
@@ -72,7 +72,8 @@ static enum blkup_outcome fetch(struct blkup_view *v, unsigned magic_len, struct
                 /* Any boot loader starts with a jump and ends with 55 AA: look closer. */
                 if (!blkup_equal_at(bs, BS_BOOT_SIGN, "\x55\xaa", 2))
                         return blkup_refuse(v, "no boot signature");
-                if (blkup_equal_at(bs, BS16_TEXT, "JFS     ", 8) || blkup_equal_at(bs, BS16_TEXT, "HPFS    ", 8))
+                if (blkup_equal_at(bs, BS16_TEXT, "JFS     ", 8) ||
+                    blkup_equal_at(bs, BS16_TEXT, "HPFS    ", 8))
                         return blkup_refuse(v, "boot sector of JFS or HPFS");
         }
         f.fats = blkup_u8_at(bs, BS_FATS);
@@ -134,8 +135,8 @@ static void search(struct blkup_bytes dir, struct label *l)
                         l->ended = true;
                         return;
                 }
-                if (e[0] == 0xe5 || blkup_le16_at(dir, off + DE_CLUSTER_HI) || blkup_le16_at(dir, off + DE_CLUSTER_LO) ||
-                    (e[DE_ATTR] & ATTR_MASK) == ATTR_LONG_NAME)
+                if (e[0] == 0xe5 || blkup_le16_at(dir, off + DE_CLUSTER_HI) ||
+                    blkup_le16_at(dir, off + DE_CLUSTER_LO) || (e[DE_ATTR] & ATTR_MASK) == ATTR_LONG_NAME)
                         continue;
                 if ((e[DE_ATTR] & (ATTR_VOLUME | ATTR_DIRECTORY)) == ATTR_VOLUME) {
                         memcpy(l->name, e, sizeof(l->name));
@@ -147,7 +148,8 @@ static void search(struct blkup_bytes dir, struct label *l)
         }
 }
 
-/* Searches `len` bytes from `at` on, a sector first and then twice as much each time: most labels stand first. */
+/* Searches `len` bytes from `at` on, a sector first and then twice as much each time: most labels stand
+ * first. */
 static enum blkup_outcome search_range(struct blkup_view *v, uint64_t at, uint64_t len, struct label *l)
 {
         for (uint64_t done = 0, step = 512; done < len; done += step, step *= 2) { /* ends: done grows */
@@ -183,7 +185,8 @@ static enum blkup_outcome search_fat32(struct blkup_view *v, const struct fat *f
 
                 if (o != BLKUP_FOUND || l->found || l->ended)
                         return o;
-                o = blkup_view_get(v, (uint64_t) f->reserved * f->sector_bytes + (uint64_t) next * 4, 4, &fat);
+                o = blkup_view_get(v, (uint64_t) f->reserved * f->sector_bytes + (uint64_t) next * 4, 4,
+                                   &fat);
                 if (o != BLKUP_FOUND)
                         return o;
                 next = blkup_le32_at(fat, 0) & 0x0fffffff;
@@ -200,7 +203,8 @@ static enum blkup_outcome check_fsinfo(struct blkup_view *v, const struct fat *f
         if (at == 0)
                 return BLKUP_FOUND;
         BLKUP_FETCH(v, at, 512, &s);
-        if (!blkup_equal_at(s, 0, "RRaA", 4) && !blkup_equal_at(s, 0, "RRdA", 4) && !blkup_is_filled(s, 0, 4, 0))
+        if (!blkup_equal_at(s, 0, "RRaA", 4) && !blkup_equal_at(s, 0, "RRdA", 4) &&
+            !blkup_is_filled(s, 0, 4, 0))
                 return blkup_refuse(v, "no FSInfo signature");
         if (!blkup_equal_at(s, 484, "rrAa", 4) && !blkup_is_filled(s, 484, 4, 0))
                 return blkup_refuse(v, "no second FSInfo signature");
@@ -211,7 +215,8 @@ static void add_boot_label(struct blkup_found *ret, struct blkup_bytes bs, size_
 {
         struct blkup_bytes s;
 
-        if (blkup_u8_at(bs, sign_at) == 0x29 && blkup_sub_bytes(bs, label_at, 11, &s) && memcmp(s.data, "NO NAME    ", 11) != 0)
+        if (blkup_u8_at(bs, sign_at) == 0x29 && blkup_sub_bytes(bs, label_at, 11, &s) &&
+            memcmp(s.data, "NO NAME    ", 11) != 0)
                 blkup_found_trimmed(ret, "LABEL_FATBOOT", s);
 }
 
@@ -228,7 +233,8 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
                 return o;
         has_fat16 = blkup_le16_at(f.bs, BS_FAT_SECTORS_16) != 0;
         if (has_fat16) {
-                o = search_range(v, ((uint64_t) f.reserved + (uint64_t) f.fats * f.fat_sectors) * f.sector_bytes,
+                o = search_range(v,
+                                 ((uint64_t) f.reserved + (uint64_t) f.fats * f.fat_sectors) * f.sector_bytes,
                                  (uint64_t) f.root_entries * DE_SIZE, &label);
         } else if (f.is_fat32) {
                 /* Both are asked for before either answer is acted on, so that they come in one round. */
@@ -250,12 +256,14 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
                 add_boot_label(ret, f.bs, BS32_EXT_BOOT_SIGN, BS32_LABEL);
         }
         if (label.found)
-                blkup_found_rtrimmed(ret, "LABEL", (struct blkup_bytes){ .data = label.name, .len = sizeof(label.name) });
+                blkup_found_rtrimmed(ret, "LABEL",
+                                     (struct blkup_bytes){ .data = label.name, .len = sizeof(label.name) });
         sign = blkup_u8_at(f.bs, BS16_EXT_BOOT_SIGN);
         if ((has_fat16 ? sign == 0x28 || sign == 0x29 : f.is_fat32) &&
             blkup_sub_bytes(f.bs, has_fat16 ? BS16_SERIAL : BS32_SERIAL, 4, &serial))
                 blkup_found_serial(ret, "UUID", serial);
-        blkup_found_string(ret, "VERSION", f.clusters < FAT12_MAX ? "FAT12" : f.clusters < FAT16_MAX ? "FAT16" : "FAT32");
+        blkup_found_string(ret, "VERSION",
+                           f.clusters < FAT12_MAX ? "FAT12" : f.clusters < FAT16_MAX ? "FAT16" : "FAT32");
         blkup_found_u64(ret, "FSBLOCKSIZE", (uint64_t) f.cluster_sectors * f.sector_bytes);
         blkup_found_u64(ret, "BLOCK_SIZE", f.sector_bytes);
         blkup_found_u64(ret, "FSSIZE", (uint64_t) f.sector_bytes * f.sectors);
@@ -264,5 +272,6 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
 
 extern const struct blkup_format blkup_format_vfat;
 const struct blkup_format blkup_format_vfat = {
-        .name = "vfat", .usage = BLKUP_USAGE_FILESYSTEM, .magics = magics, .n_magics = BLKUP_ARRAY_SIZE(magics), .check = check,
+        .name = "vfat", .usage = BLKUP_USAGE_FILESYSTEM,
+        .magics = magics, .n_magics = BLKUP_ARRAY_SIZE(magics), .check = check,
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The DOS partition table: four entries in the master boot record, logical partitions in a chain of extended boot
- * records. There is no specification; facts from ../shared/probe/tags.tsv and from what util-linux accepts.
+ * The DOS partition table: four entries in the master boot record, logical partitions in a chain of extended
+ * boot records. There is no specification; facts from ../shared/probe/tags.tsv and from what util-linux
+ * accepts.
  */
 #include <string.h>
 
@@ -10,7 +11,8 @@
 
 enum { MBR_DISK_ID = 440, MBR_SIGN = 510, ENTRY_LEN = 16 };
 
-/* Logical partitions that are listed, and links in a row that bring none: chains beyond are loops or nonsense. */
+/* Logical partitions that are listed, and links in a row that bring none: chains beyond are loops or
+ * nonsense. */
 #define MAX_LOGICALS 256
 #define MAX_EMPTY_LINKS 100
 
@@ -69,8 +71,8 @@ static bool tell(struct listing *l, unsigned number, const struct blkup_mbr_entr
         return l->e->entry(l->e, &entry);
 }
 
-/* One extended partition, [first, first + size) in logical sectors: its links count from `first`, a logical partition
- * from the record it stands in. */
+/* One extended partition, [first, first + size) in logical sectors: its links count from `first`, a logical
+ * partition from the record it stands in. */
 static enum blkup_outcome list_logicals(struct listing *l, uint64_t first, uint64_t size)
 {
         uint64_t at = first, at_size = size, seen[MAX_LOGICALS + MAX_EMPTY_LINKS];
@@ -106,7 +108,8 @@ static enum blkup_outcome list_logicals(struct listing *l, uint64_t first, uint6
 
                         if (m.size == 0 || is_extended(m.type))
                                 continue;
-                        /* The first two are data and link; what some tools leave in the others must at least fit. */
+                        /* The first two are data and link; what some tools leave in the others must at least
+                         * fit. */
                         if (i >= 2 && ((uint64_t) m.start + m.size > at_size || start < first ||
                                        start + m.size > first + size))
                                 continue;
@@ -173,7 +176,8 @@ static enum blkup_outcome is_boot_sector(struct blkup_view *v)
         return BLKUP_NOT_THIS;
 }
 
-static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret, struct blkup_entries *e)
+static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret,
+                                struct blkup_entries *e)
 {
         struct blkup_bytes mbr;
         unsigned used = 0;
@@ -210,5 +214,6 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
 
 extern const struct blkup_table blkup_table_dos;
 const struct blkup_table blkup_table_dos = {
-        .name = "dos", .magics = blkup_mbr_magics, .n_magics = BLKUP_ARRAY_SIZE(blkup_mbr_magics), .check = check,
+        .name = "dos",
+        .magics = blkup_mbr_magics, .n_magics = BLKUP_ARRAY_SIZE(blkup_mbr_magics), .check = check,
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The GUID partition table and, where neither of its headers is valid, the protective MBR alone. Source: UEFI
- * Specification 2.10, chapter 5. A header is read only under a protective MBR, the backup only when the primary is bad.
+ * Specification 2.10, chapter 5. A header is read only under a protective MBR, the backup only when the
+ * primary is bad.
  */
 #include "probe/tables/dos.h"
 
@@ -15,7 +16,8 @@ enum {
 };
 
 /* Offsets in an entry. */
-enum { ENT_TYPE = 0, ENT_UUID = 16, ENT_FIRST = 32, ENT_LAST = 40, ENT_FLAGS = 48, ENT_NAME = 56, ENT_NAME_LEN = 72 };
+enum { ENT_TYPE = 0, ENT_UUID = 16, ENT_FIRST = 32, ENT_LAST = 40, ENT_FLAGS = 48, ENT_NAME = 56 };
+enum { ENT_NAME_LEN = 72 };
 
 #define ENTRY_LEN 128u /* the only length that util-linux and the kernel's own check accept */
 #define MAX_ARRAY (8u << 20)
@@ -101,7 +103,8 @@ static void list(const struct gpt *g, uint64_t scale, struct blkup_entries *e)
 
         for (uint32_t i = 0; i < n; i++) { /* ends: the array is at most 8 MiB */
                 size_t at = (size_t) i * ENTRY_LEN;
-                uint64_t first = blkup_le64_at(g->array, at + ENT_FIRST), last = blkup_le64_at(g->array, at + ENT_LAST);
+                uint64_t first = blkup_le64_at(g->array, at + ENT_FIRST);
+                uint64_t last = blkup_le64_at(g->array, at + ENT_LAST);
                 struct blkup_entry entry = {
                         .number = i + 1,
                         .start_sectors = first * scale,
@@ -112,16 +115,17 @@ static void list(const struct gpt *g, uint64_t scale, struct blkup_entries *e)
                         .name_is_utf16 = true,
                 };
 
-                if (blkup_is_filled(g->array, at + ENT_TYPE, 16, 0) || first > last || first < g->first_usable ||
-                    last > g->last_usable || !blkup_sub_bytes(g->array, at + ENT_NAME, ENT_NAME_LEN, &entry.name))
+                if (blkup_is_filled(g->array, at + ENT_TYPE, 16, 0) || first > last ||
+                    first < g->first_usable || last > g->last_usable ||
+                    !blkup_sub_bytes(g->array, at + ENT_NAME, ENT_NAME_LEN, &entry.name))
                         continue; /* an empty entry keeps its number */
                 if (!e->entry(e, &entry))
                         return;
         }
 }
 
-static enum blkup_outcome check_gpt(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret,
-                                    struct blkup_entries *e)
+static enum blkup_outcome check_gpt(struct blkup_view *v, const struct blkup_hit *hit,
+                                    struct blkup_found *ret, struct blkup_entries *e)
 {
         enum blkup_outcome o = blkup_mbr_is_protective(v);
         struct blkup_bytes guid;
@@ -143,8 +147,8 @@ static enum blkup_outcome check_gpt(struct blkup_view *v, const struct blkup_hit
         return BLKUP_FOUND;
 }
 
-static enum blkup_outcome check_pmbr(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret,
-                                     struct blkup_entries *e)
+static enum blkup_outcome check_pmbr(struct blkup_view *v, const struct blkup_hit *hit,
+                                     struct blkup_found *ret, struct blkup_entries *e)
 {
         enum blkup_outcome o = blkup_mbr_is_protective(v);
         uint64_t lba;
