@@ -42,8 +42,8 @@ enum {
 static const struct blkup_cli_option options[] = {
         /* id, letter, name, argument, its name, its words, help */
         { OPT_OUTPUT, 'o', "output", BLKUP_CLI_ARG, "MODE", "full value list device udev export",
-          "as blkid prints it: full, value, device, udev, export\n"
-          "(usual: full; on a terminal the table)" },
+          "full, value, device, udev or export, as blkid\n"
+          "prints them (usual: full; on a terminal the table)" },
         { OPT_COLUMNS, 0, "columns", BLKUP_CLI_ARG, "LIST", NULL,
           "a table of these columns, see below; +LIST adds" },
         { OPT_JSON, 0, "json", BLKUP_CLI_NO_ARG, NULL, NULL,
@@ -399,15 +399,27 @@ static int print_answer(struct run *run, const struct blkup_cli_probe_answer *a)
         }
 }
 
+/* The message without the device that it may begin with, which is printed anyway. */
+static const char *message_of(const struct blkup_error *err, int error, const char *device)
+{
+        struct blkup_error named = { 0 };
+        size_t n;
+
+        /* As messages have it: cut, and without control characters. */
+        (void) blkup_fail(&named, error, "%s", device);
+        n = strlen(named.message);
+        if (!*err->message || strcmp(err->message, named.message) == 0)
+                return strerror(-error);
+        if (strncmp(err->message, named.message, n) == 0 && strncmp(err->message + n, ": ", 2) == 0)
+                return err->message + n + 2;
+        return err->message;
+}
+
 static int report_failure(struct run *run, const char *device, int error, const struct blkup_error *err,
                           int *ret_code)
 {
-        const char *message = *err->message ? err->message : strerror(-error);
-        size_t n = strlen(device);
+        const char *message = message_of(err, error, device);
 
-        /* Messages from below may or may not begin with the device. */
-        if (strncmp(message, device, n) == 0 && strncmp(message + n, ": ", 2) == 0)
-                message += n + 2;
         blkup_cli_error("probe", "%s: %s%s", device, message,
                         error == -EACCES || error == -EPERM ? "; try as root" : "");
         /* The device was there and what went wrong was no "cannot be opened": not a 2, which some take for

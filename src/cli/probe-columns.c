@@ -130,9 +130,9 @@ static void partition_flags(const struct blkup_partition *e, struct cell *ret)
 }
 
 static const struct column columns[] = {
-        { "NAME", "the device as it was given; of a partition: with its number", true,
+        { "NAME", "the device as it was given, a partition with its number", true,
           .of_device = device_name },
-        { "SIZE", "size of the device (or of the area of -O and -S), or of the partition", true, AS_BYTES,
+        { "SIZE", "size of the device, of the area (-O, -S), of the partition", true, AS_BYTES,
           true, .of_device = device_size, .of_partition = partition_size },
         { "FSTYPE", "type of what is on it", true, .tag = "TYPE" },
         { "FSVER", "its version", true, .tag = "VERSION" },
