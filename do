@@ -214,8 +214,10 @@ do_soak() {
 do_bench() {
         local name=${1:-} scratch code=0
         if [ -z "$name" ] || [ ! -x "bench/$name/run" ]; then
-                [ -z "$name" ] || say "do: bench: no bench/$name/run"
-                say "do: bench: one of: $(find bench -mindepth 2 -maxdepth 2 -name run -printf '%P\n' | cut -d/ -f1 | sort | xargs)"
+                local known
+                known=$(find bench -mindepth 2 -maxdepth 2 -name run -printf '%P\n' 2>/dev/null | cut -d/ -f1 | sort | xargs)
+                [ -z "$name" ] || say "do: bench: there is no bench/$name/run"
+                say "do: bench: ${known:-this tree has no benchmark}"
                 return 1
         fi
         shift
