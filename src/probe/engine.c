@@ -365,6 +365,7 @@ static void prepare(struct blkup_probe *p)
         memset(v->low, 0, sizeof(v->low));
         v->n_pieces = v->n_needs = v->n_bad = 0;
         v->size = p->area_size ? blkup_min(p->area_size, rest) : rest;
+        v->base = p->base;
         v->sector_bytes = (uint32_t) unit;
         v->session = p->session;
         v->is_whole = info->kind == BLKUP_BLOCK_FILE || info->kind == BLKUP_BLOCK_DISK;
