@@ -29,6 +29,7 @@ struct blkup_block_info {
         uint64_t size_bytes;
         uint32_t logical_sector_bytes; /* 512 for files */
         bool is_cdrom, is_floppy, is_dm;
+        bool is_removable;             /* a medium that can be taken out: sticks, cards, discs */
         bool is_private_dm; /* internal device of LVM, stratis or cryptsetup: not to be looked at */
         bool direct;                   /* reads go past the page cache at the moment */
         uint32_t major, minor;         /* block devices */

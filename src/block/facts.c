@@ -67,6 +67,7 @@ static bool make_path(char *ret, size_t room, const char *sysfs, const char *cla
 static void facts_sysfs(const char *sysfs, dev_t dev, struct blkup_block_info *info)
 {
         char path[512], uuid[192]; /* a dm uuid has at most 128 characters (DM_UUID_LEN) */
+        char removable[4];
 
         if (make_path(path, sizeof(path), sysfs, "block", dev, "/partition") && access(path, F_OK) == 0) {
                 info->kind = BLKUP_BLOCK_PARTITION;
@@ -76,7 +77,10 @@ static void facts_sysfs(const char *sysfs, dev_t dev, struct blkup_block_info *i
             read_attribute(path, uuid, sizeof(uuid))) {
                 info->is_dm = true;
                 info->is_private_dm = blkup_block_is_private_dm(uuid);
+                return;
         }
+        info->is_removable = make_path(path, sizeof(path), sysfs, "block", dev, "/removable") &&
+                             read_attribute(path, removable, sizeof(removable)) && removable[0] == '1';
 }
 
 /*

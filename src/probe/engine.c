@@ -367,7 +367,8 @@ static void prepare(struct blkup_probe *p)
         v->size = p->area_size ? blkup_min(p->area_size, rest) : rest;
         v->base = p->base;
         v->sector_bytes = (uint32_t) unit;
-        v->session = p->session;
+        /* A disc says itself where its last session begins, unless the caller says what to look at. */
+        v->session = p->session || p->area_at ? p->session : info->session_offset_bytes;
         v->is_whole = info->kind == BLKUP_BLOCK_FILE || info->kind == BLKUP_BLOCK_DISK;
         v->is_tiny = v->size <= BLKUP_TINY_BYTES && info->kind != BLKUP_BLOCK_CHAR;
         v->wants_partitions = (p->flags & BLKUP_PROBE_PARTITIONS) != 0;
@@ -377,12 +378,16 @@ static void prepare(struct blkup_probe *p)
         if (p->block->align_bytes > unit)
                 unit = p->block->align_bytes;
         v->unit_shift = (unsigned) __builtin_ctzll(unit);
+        /* Past the page cache each byte counts, and with a ring a run more costs nothing. A cached read brings whole
+         * pages in any case, and there each system call counts. */
+        p->merge_gap = p->block->one_submission || p->block->info.direct ? 0 : 4096;
 
         /* 1024 bytes and less hold no superblock that anybody makes, but may hold a table. */
         p->no_superblocks = v->size <= 1024 && info->kind != BLKUP_BLOCK_CHAR;
         p->is_cdrom = info->is_cdrom;
         p->n_finds = 0;
         p->arena_used = 0;
+        p->read_ns = 0;
         p->n_log = 0;
         memset(&p->stats, 0, sizeof(p->stats));
         p->verdict = BLKUP_VERDICT_NOTHING;
@@ -392,6 +397,36 @@ static void prepare(struct blkup_probe *p)
         p->trouble[0] = '\0';
         blkup_found_reset(p->table);
         blkup_found_reset(p->entry);
+}
+
+/* A read that takes so long came from a device whose transfer is what is waited for (a page of 4096 bytes at 15 kB/s:
+ * 270 ms), and not from a disk that seeks. */
+#define SLOW_NS_A_READ 40000000u
+
+/* The page cache reads 4096 bytes where 512 were wanted: on a slow device all further reads go past it. */
+static void leave_cache_if_slow(struct blkup_probe *p)
+{
+        if (!p->may_switch || p->block->info.direct || p->stats.reads == 0 || p->read_ns / p->stats.reads < SLOW_NS_A_READ)
+                return;
+        if (blkup_block_set_direct(p->block, true) < 0)
+                return;
+        if (p->block->align_bytes > (uint64_t) 1 << p->view.unit_shift)
+                (void) blkup_block_set_direct(p->block, false); /* its sectors are larger than the units in use */
+        else
+                p->merge_gap = 0;
+}
+
+/* A removable device shows its speed by its first sector, before anything else is read. */
+static void look_at_speed(struct blkup_probe *p)
+{
+        struct blkup_units first;
+
+        if (!p->may_switch || !p->block->info.is_removable || p->block->info.direct || p->view.is_tiny)
+                return;
+        blkup_units_clear(&first);
+        blkup_units_add(&first, 0, 0);
+        blkup_reader_load(p, &first);
+        leave_cache_if_slow(p);
 }
 
 static void run_course(struct blkup_probe *p)
@@ -412,6 +447,7 @@ static void run_course(struct blkup_probe *p)
                 read_next(&c, &p->plan.rest);
                 c.tables_read = true;
         }
+        look_at_speed(p);
         for (unsigned round = 0;; round++) {
                 /* Each round reads what the one before lacked; a chain that wants more than these is not a
                  * file system's. */
@@ -423,6 +459,8 @@ static void run_course(struct blkup_probe *p)
                 }
                 blkup_reader_load(p, c.has_next ? &c.next : NULL);
                 c.has_next = false;
+                if (round == 0)
+                        leave_cache_if_slow(p);
                 if (advance(p, &c))
                         break;
         }

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "block/block.h"
+#include "block/uring.h"
 #include "probe/format.h"
 #include "trace/trace.h"
 
@@ -77,6 +78,9 @@ struct blkup_probe {
         struct blkup_read_log *log;
         unsigned n_log;
         struct blkup_io_stats stats;
+        uint64_t read_ns;        /* waited for all submissions */
+        bool may_switch;         /* to direct reads, when the device turns out to be slow */
+        struct blkup_uring *ring;
         uint64_t planned_bytes;  /* of the batch under construction */
         const char *lane;        /* name of the device, for the trace */
 

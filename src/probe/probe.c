@@ -45,6 +45,8 @@ struct blkup_probe *blkup_probe_new(void)
         p->arena = memory;
         p->arena_size = ARENA_BYTES;
         p->budget = BLKUP_DEFAULT_BUDGET;
+        /* Without a ring (no memory) reads go by pread. It makes no system call before its first use. */
+        p->ring = blkup_uring_new(0);
         blkup_found_reset(p->table);
         blkup_found_reset(p->entry);
         return p;
@@ -52,8 +54,10 @@ struct blkup_probe *blkup_probe_new(void)
 
 struct blkup_probe *blkup_probe_unref(struct blkup_probe *p)
 {
-        if (p)
+        if (p) {
+                (void) blkup_uring_unref(p->ring);
                 free(p->arena);
+        }
         return NULL;
 }
 
@@ -140,6 +144,7 @@ static void run(struct blkup_probe *p, struct blkup_block *b, const char *lane)
                 blkup_trace_add(p->trace, &s);
         }
         p->block = NULL;
+        p->may_switch = false;
 }
 
 int blkup_probe_block(struct blkup_probe *p, struct blkup_block *b, enum blkup_verdict *ret,
@@ -148,6 +153,7 @@ int blkup_probe_block(struct blkup_probe *p, struct blkup_block *b, enum blkup_v
         if (p->area_at > b->info.size_bytes)
                 return blkup_fail(err, -ERANGE, "offset %" PRIu64 " lies beyond the end at %" PRIu64,
                                   p->area_at, b->info.size_bytes);
+        p->may_switch = false;
         run(p, b, "device");
         *ret = p->verdict;
         return 0;
@@ -156,13 +162,17 @@ int blkup_probe_block(struct blkup_probe *p, struct blkup_block *b, enum blkup_v
 int blkup_probe_path(struct blkup_probe *p, const char *path, const struct blkup_open_options *o,
                      enum blkup_verdict *ret, struct blkup_error *err)
 {
+        const int direct = o ? o->direct : 0;
+        const struct blkup_block_open how = {
+                .direct = direct > 0 ? BLKUP_DIRECT_ALWAYS : direct < 0 ? BLKUP_DIRECT_NEVER : BLKUP_DIRECT_AUTO,
+                .uring = o && o->no_uring ? NULL : p->ring,
+        };
         struct blkup_block *b = NULL;
-        int r;
+        int r = blkup_block_open(path, &how, &b, err);
 
-        (void) o;
-        r = blkup_block_open(path, NULL, &b, err);
         if (r < 0)
                 return r;
+        p->may_switch = direct == 0 && b->info.kind != BLKUP_BLOCK_FILE;
         if (p->area_at > b->info.size_bytes) {
                 r = blkup_fail(err, -ERANGE, "%s: offset %" PRIu64 " lies beyond the end at %" PRIu64, path,
                                p->area_at, b->info.size_bytes);

@@ -82,7 +82,7 @@ static void log_read(struct blkup_probe *p, const struct blkup_block_request *r)
 /* One submission. Requests are relative to the device. */
 static void submit(struct blkup_probe *p, struct blkup_block_request *r, size_t n)
 {
-        uint64_t start = p->trace ? blkup_now_ns() : 0, bytes = 0;
+        uint64_t start = p->trace || p->may_switch ? blkup_now_ns() : 0, bytes = 0;
         int rc = blkup_block_read(p->block, r, n);
 
         if (rc > 0)
@@ -94,6 +94,8 @@ static void submit(struct blkup_probe *p, struct blkup_block_request *r, size_t 
                 log_read(p, &r[i]);
                 bytes += r[i].len;
         }
+        if (p->may_switch)
+                p->read_ns += blkup_now_ns() - start;
         if (p->trace) {
                 struct blkup_span s = {
                         .kind = BLKUP_SPAN_READ, .lane = p->lane, .name = "read", .start_ns = start,
