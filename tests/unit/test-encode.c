@@ -49,6 +49,8 @@ static void udev_enc(void **state)
         /* libblkid's own exceptions: U+FDD0 and U+FFFF are not text to it, U+FFFE is (blkid). */
         check(blkup_encode_udev, "\xef\xb7\x90\xef\xbf\xbf\xef\xbf\xbe",
               "\\xef\\xb7\\x90\\xef\\xbf\\xbf\xef\xbf\xbe");
+        check(blkup_encode_udev, "\xef\xb7\x8f\xef\xb7\xaf\xef\xb7\xb0",
+              "\xef\xb7\x8f\\xef\\xb7\\xaf\xef\xb7\xb0"); /* U+FDCF, U+FDEF, U+FDF0 (blkid) */
         check_n(blkup_encode_udev, "ab\0cd", 5, "ab");
         check_n(blkup_encode_udev, "ab\xc3\xa9", 3, "ab\\xc3"); /* the second byte is not ours to read */
 }
@@ -105,6 +107,9 @@ static void terminal(void **state)
               "\\xe2\\x80\\xa8\\xe2\\x80\\xae\\xe2\\x81\\xa6");
         check(blkup_encode_terminal, "\xe2\x80\xa7\xe2\x80\xaf\xe2\x81\xaa",
               "\xe2\x80\xa7\xe2\x80\xaf\xe2\x81\xaa");
+        /* Direction marks: U+061C, U+200E, U+200F, U+2069. */
+        check(blkup_encode_terminal, "\xd8\x9c\xe2\x80\x8e\xe2\x80\x8f\xe2\x81\xa9",
+              "\\xd8\\x9c\\xe2\\x80\\x8e\\xe2\\x80\\x8f\\xe2\\x81\\xa9");
 }
 
 /* What no result may hold, whatever the input. */

@@ -218,6 +218,7 @@ NUMBER(not_a_number, blkup_json_double(j, NAN, 2))
 NUMBER(infinite, blkup_json_double(j, INFINITY, 2))
 NUMBER(minus_infinite, blkup_json_double(j, -INFINITY, 2))
 NUMBER(many_decimals, blkup_json_double(j, 0.25, 1000000))
+NUMBER(one_decimal_too_many, blkup_json_double(j, 0.25, 18))
 
 static void numbers(void **state)
 {
@@ -237,6 +238,7 @@ static void numbers(void **state)
         check_number("null", infinite);
         check_number("null", minus_infinite);
         check_number("0.25000000000000000", many_decimals);
+        check_number("0.25000000000000000", one_decimal_too_many);
         start(&j, &k, false);
         blkup_json_double(&j, -DBL_MAX, 17);
         assert_int_equal(blkup_json_finish(&j), 0);
