@@ -79,6 +79,9 @@ static void facts_sysfs(const char *sysfs, dev_t dev, struct blkup_block_info *i
                 info->is_private_dm = blkup_block_is_private_dm(uuid);
                 return;
         }
+        /* A tiny device is read past the page cache whatever it is. */
+        if (info->size_bytes <= BLKUP_BLOCK_TINY_BYTES)
+                return;
         info->is_removable = make_path(path, sizeof(path), sysfs, "block", dev, "/removable") &&
                              read_attribute(path, removable, sizeof(removable)) && removable[0] == '1';
 }

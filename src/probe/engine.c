@@ -378,8 +378,8 @@ static void prepare(struct blkup_probe *p)
         if (p->block->align_bytes > unit)
                 unit = p->block->align_bytes;
         v->unit_shift = (unsigned) __builtin_ctzll(unit);
-        /* Past the page cache each byte counts, and with a ring a run more costs nothing. A cached read brings whole
-         * pages in any case, and there each system call counts. */
+        /* Past the page cache each byte counts, and with a ring a run more costs nothing. A cached read
+         * brings whole pages in any case, and there each system call counts. */
         p->merge_gap = p->block->one_submission || p->block->info.direct ? 0 : 4096;
 
         /* 1024 bytes and less hold no superblock that anybody makes, but may hold a table. */
@@ -399,19 +399,21 @@ static void prepare(struct blkup_probe *p)
         blkup_found_reset(p->entry);
 }
 
-/* A read that takes so long came from a device whose transfer is what is waited for (a page of 4096 bytes at 15 kB/s:
- * 270 ms), and not from a disk that seeks. */
+/* A read that takes so long came from a device whose transfer is what is waited for (a page of 4096 bytes at
+ * 15 kB/s: 270 ms), and not from a disk that seeks. */
 #define SLOW_NS_A_READ 40000000u
 
 /* The page cache reads 4096 bytes where 512 were wanted: on a slow device all further reads go past it. */
 static void leave_cache_if_slow(struct blkup_probe *p)
 {
-        if (!p->may_switch || p->block->info.direct || p->stats.reads == 0 || p->read_ns / p->stats.reads < SLOW_NS_A_READ)
+        if (!p->may_switch || p->block->info.direct || p->stats.reads == 0 ||
+            p->read_ns / p->stats.reads < SLOW_NS_A_READ)
                 return;
         if (blkup_block_set_direct(p->block, true) < 0)
                 return;
         if (p->block->align_bytes > (uint64_t) 1 << p->view.unit_shift)
-                (void) blkup_block_set_direct(p->block, false); /* its sectors are larger than the units in use */
+                (void) blkup_block_set_direct(p->block,
+                                              false); /* its sectors are larger than the units in use */
         else
                 p->merge_gap = 0;
 }

@@ -80,7 +80,7 @@ struct blkup_piece {
  * engine's. */
 struct blkup_view {
         uint64_t size;          /* bytes of the area */
-        uint64_t base;          /* where the area begins on the device, for formats that count from its start */
+        uint64_t base; /* where the area begins on the device, for formats that count from its start */
         uint32_t sector_bytes;  /* logical sector */
         uint64_t session;       /* offset of the last session in bytes, 0 = none */
         bool is_whole;          /* a regular file or a whole disk, not a partition */

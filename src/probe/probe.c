@@ -164,7 +164,9 @@ int blkup_probe_path(struct blkup_probe *p, const char *path, const struct blkup
 {
         const int direct = o ? o->direct : 0;
         const struct blkup_block_open how = {
-                .direct = direct > 0 ? BLKUP_DIRECT_ALWAYS : direct < 0 ? BLKUP_DIRECT_NEVER : BLKUP_DIRECT_AUTO,
+                .direct = direct > 0   ? BLKUP_DIRECT_ALWAYS
+                          : direct < 0 ? BLKUP_DIRECT_NEVER
+                                       : BLKUP_DIRECT_AUTO,
                 .uring = o && o->no_uring ? NULL : p->ring,
         };
         struct blkup_block *b = NULL;

@@ -356,9 +356,12 @@ static int probe_like(const char *path)
         return 0;
 }
 
-static void a_probe_costs_at_most_twelve_calls(void **state)
+static void a_probe_costs_few_calls(void **state)
 {
         static const size_t sizes[] = { TINY, LARGE };
+        /* A larger device is also asked whether its medium can be taken out: open, read and close of an
+         * attribute. */
+        static const int most[] = { 12, 15 };
 
         (void) state;
         for (size_t i = 0; i < 2; i++) {
@@ -370,7 +373,7 @@ static void a_probe_costs_at_most_twelve_calls(void **state)
                         print_message("no strace here, or no io_uring\n");
                         skip();
                 }
-                assert_in_range(calls, 5, 12);
+                assert_in_range(calls, 5, most[i]);
         }
 }
 
@@ -426,7 +429,7 @@ int main(int argc, char **argv)
                 cmocka_unit_test(direct_reads_see_dirty_pages),
                 cmocka_unit_test(a_refused_alignment_is_learned),
                 cmocka_unit_test(an_unreadable_sector_is_an_error_not_an_end),
-                cmocka_unit_test(a_probe_costs_at_most_twelve_calls),
+                cmocka_unit_test(a_probe_costs_few_calls),
         };
         const char *reason;
 

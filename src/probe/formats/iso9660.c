@@ -11,18 +11,27 @@
 #define MAX_DESCRIPTORS 16u
 enum { TYPE_BOOT = 0, TYPE_PRIMARY = 1, TYPE_SUPPLEMENTARY = 2, TYPE_END = 255 };
 
-/* Offsets in a primary or supplementary descriptor; High Sierra's header is 8 bytes longer and its later fields differ. */
+/* Offsets in a primary or supplementary descriptor; High Sierra's header is 8 bytes longer and its later
+ * fields differ. */
 enum {
-        VD_SYSTEM_ID = 8,      /* 32 bytes */
-        VD_VOLUME_ID = 40,     /* 32 bytes */
-        VD_SPACE = 80,         /* blocks, 32 bits */
-        VD_ESCAPES = 88,       /* supplementary: character set */
-        VD_BLOCK_BYTES = 128,  /* 16 bits */
-        VD_ROOT = 156,         /* directory record of 34 bytes */
-        VD_VOLUME_SET_ID = 190, VD_PUBLISHER_ID = 318, VD_PREPARER_ID = 446, VD_APPLICATION_ID = 574, /* 128 bytes each */
-        VD_CREATED = 813, VD_MODIFIED = 830, /* 16 digits and a time zone */
-        HS_HEADER = 8, HS_ROOT = 172, HS_VOLUME_SET_ID = 206, HS_CREATED = 782, HS_MODIFIED = 798, /* 16 digits */
-        BOOT_SYSTEM_ID = 7,    /* of a boot record, 32 bytes */
+        VD_SYSTEM_ID = 8,     /* 32 bytes */
+        VD_VOLUME_ID = 40,    /* 32 bytes */
+        VD_SPACE = 80,        /* blocks, 32 bits */
+        VD_ESCAPES = 88,      /* supplementary: character set */
+        VD_BLOCK_BYTES = 128, /* 16 bits */
+        VD_ROOT = 156,        /* directory record of 34 bytes */
+        VD_VOLUME_SET_ID = 190,
+        VD_PUBLISHER_ID = 318,
+        VD_PREPARER_ID = 446,
+        VD_APPLICATION_ID = 574, /* 128 bytes each */
+        VD_CREATED = 813,
+        VD_MODIFIED = 830, /* 16 digits and a time zone */
+        HS_HEADER = 8,
+        HS_ROOT = 172,
+        HS_VOLUME_SET_ID = 206,
+        HS_CREATED = 782,
+        HS_MODIFIED = 798,  /* 16 digits */
+        BOOT_SYSTEM_ID = 7, /* of a boot record, 32 bytes */
 };
 
 /* Offsets in a directory record. */
@@ -54,7 +63,8 @@ static enum blkup_outcome fetch(struct blkup_view *v, const struct blkup_hit *hi
                 blkup_view_want(v, hit->base + (uint64_t) i * DESCRIPTOR_LEN, USED_LEN);
         for (unsigned i = 0; i < MAX_DESCRIPTORS; i++) {
                 struct blkup_bytes s;
-                enum blkup_outcome o = blkup_view_get(v, hit->base + (uint64_t) i * DESCRIPTOR_LEN, USED_LEN, &s);
+                enum blkup_outcome o =
+                        blkup_view_get(v, hit->base + (uint64_t) i * DESCRIPTOR_LEN, USED_LEN, &s);
                 uint8_t type;
 
                 if (o == BLKUP_NOT_THIS)
@@ -107,8 +117,9 @@ static enum blkup_outcome check_root(struct blkup_view *v, const struct disc *d,
         return o;
 }
 
-/* The two forms of one text as UTF-16BE: a primary '_' stands for what only Joliet can say, a Joliet '_' the other way
- * round, and letters keep their lower case. Returns the bytes written, 0 when the two say different things. */
+/* The two forms of one text as UTF-16BE: a primary '_' stands for what only Joliet can say, a Joliet '_' the
+ * other way round, and letters keep their lower case. Returns the bytes written, 0 when the two say different
+ * things. */
 static size_t join(struct blkup_bytes primary, struct blkup_bytes joliet, uint8_t *out)
 {
         size_t n = primary.len, to = 0, u = 0, a = 0;
@@ -117,7 +128,8 @@ static size_t join(struct blkup_bytes primary, struct blkup_bytes joliet, uint8_
                 uint16_t wide = blkup_be16_at(joliet, u);
                 uint8_t c = primary.data[a], low = (uint8_t) wide;
 
-                if (wide >= 0xd800 && wide < 0xdc00 && u + 4 <= joliet.len && (blkup_be16_at(joliet, u + 2) & 0xfc00) == 0xdc00) {
+                if (wide >= 0xd800 && wide < 0xdc00 && u + 4 <= joliet.len &&
+                    (blkup_be16_at(joliet, u + 2) & 0xfc00) == 0xdc00) {
                         memcpy(out + to, joliet.data + u, 2);
                         to += 2;
                         u += 2;
@@ -129,9 +141,11 @@ static size_t join(struct blkup_bytes primary, struct blkup_bytes joliet, uint8_
                 } else if (wide == '_') {
                         out[to] = 0;
                         out[to + 1] = c;
-                } else if (wide < 0x80 && (c == low || ((c | 0x20) == (low | 0x20) && (c | 0x20) >= 'a' && (c | 0x20) <= 'z'))) {
+                } else if (wide < 0x80 && (c == low || ((c | 0x20) == (low | 0x20) && (c | 0x20) >= 'a' &&
+                                                        (c | 0x20) <= 'z'))) {
                         out[to] = 0;
-                        out[to + 1] = c > low ? c : low; /* of two cases of a letter the lower one has the higher code */
+                        out[to + 1] = c > low ? c : low; /* of two cases of a letter the lower one has the
+                                                            higher code */
                 } else {
                         return 0;
                 }
@@ -146,7 +160,8 @@ static size_t join(struct blkup_bytes primary, struct blkup_bytes joliet, uint8_
 
 #define MAX_TEXT 128u
 
-static void add_text(struct blkup_found *ret, const char *name, const struct disc *d, size_t at, size_t len, bool is_id)
+static void add_text(struct blkup_found *ret, const char *name, const struct disc *d, size_t at, size_t len,
+                     bool is_id)
 {
         size_t header = d->high_sierra && at < VD_SPACE ? HS_HEADER : 0;
         struct blkup_bytes primary, joliet = { .len = 0 }, wide;
@@ -173,7 +188,8 @@ static void add_text(struct blkup_found *ret, const char *name, const struct dis
                 blkup_found_rtrimmed(ret, name, wide);
 }
 
-/* Publisher, preparer and application: left out when blank, or the name of a file ("_FILE") that holds the text. */
+/* Publisher, preparer and application: left out when blank, or the name of a file ("_FILE") that holds the
+ * text. */
 static void add_note(struct blkup_found *ret, const char *name, const struct disc *d, size_t at)
 {
         size_t set = d->high_sierra ? HS_VOLUME_SET_ID - VD_VOLUME_SET_ID : 0;
@@ -233,7 +249,8 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
         blkup_found_u64(ret, "BLOCK_SIZE", block);
         blkup_found_u64(ret, "FSSIZE", (uint64_t) blkup_le32_at(d.primary, VD_SPACE + header) * block);
         add_text(ret, "SYSTEM_ID", &d, VD_SYSTEM_ID, 32, true);
-        add_text(ret, "VOLUME_SET_ID", &d, d.high_sierra ? HS_VOLUME_SET_ID : VD_VOLUME_SET_ID, MAX_TEXT, true);
+        add_text(ret, "VOLUME_SET_ID", &d, d.high_sierra ? HS_VOLUME_SET_ID : VD_VOLUME_SET_ID, MAX_TEXT,
+                 true);
         add_note(ret, "PUBLISHER_ID", &d, VD_PUBLISHER_ID);
         add_note(ret, "DATA_PREPARER_ID", &d, VD_PREPARER_ID);
         add_note(ret, "APPLICATION_ID", &d, VD_APPLICATION_ID);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * udf. Source: ECMA-167 (3rd edition), parts 2 and 3, and the OSTA UDF specification 2.60 (2.1.2 dstrings, 2.2.2 to
- * 2.2.6 descriptors). Which texts become which tags: ../shared/probe/tags.tsv.
+ * udf. Source: ECMA-167 (3rd edition), parts 2 and 3, and the OSTA UDF specification 2.60 (2.1.2
+ * dstrings, 2.2.2 to 2.2.6 descriptors). Which texts become which tags: ../shared/probe/tags.tsv.
  *
- * The block size is nowhere written in the open: the anchor stands at block 256 (or 512) and says its own block number,
- * so the size is right where number and place agree.
+ * The block size is nowhere written in the open: the anchor stands at block 256 (or 512) and says its own
+ * block number, so the size is right where number and place agree.
  */
 #include <ctype.h>
 
@@ -17,7 +17,14 @@
 #define MAX_TEXT 512u
 
 /* Descriptor tags. */
-enum { TAG_PRIMARY = 1, TAG_ANCHOR = 2, TAG_IMPLEMENTATION = 4, TAG_LOGICAL = 6, TAG_TERMINATING = 8, TAG_INTEGRITY = 9 };
+enum {
+        TAG_PRIMARY = 1,
+        TAG_ANCHOR = 2,
+        TAG_IMPLEMENTATION = 4,
+        TAG_LOGICAL = 6,
+        TAG_TERMINATING = 8,
+        TAG_INTEGRITY = 9
+};
 enum { TAG_ID = 0, TAG_LOCATION = 12 };
 enum { ANCHOR_LENGTH = 16, ANCHOR_AT = 20 };
 enum {
@@ -41,7 +48,8 @@ static const struct blkup_magic magics[] = {
         { .at = RECOGNITION_AT, .within = 1, .anchor = BLKUP_FROM_SESSION, .len = 5, .bytes = "TEA01" },
 };
 
-/* Does the volume recognition sequence, of descriptors `step` bytes apart, name a file system of this standard? */
+/* Does the volume recognition sequence, of descriptors `step` bytes apart, name a file system of this
+ * standard? */
 static enum blkup_outcome look_recognition(struct blkup_view *v, uint64_t step)
 {
         static const char others[][6] = { "BEA01", "BOOT2", "CD001", "CDW02", "TEA01" };
@@ -63,12 +71,14 @@ static enum blkup_outcome look_recognition(struct blkup_view *v, uint64_t step)
         return blkup_refuse(v, "no NSR descriptor");
 }
 
-static enum blkup_outcome look_anchor(struct blkup_view *v, uint64_t block, uint64_t number, struct blkup_bytes *ret)
+static enum blkup_outcome look_anchor(struct blkup_view *v, uint64_t block, uint64_t number,
+                                      struct blkup_bytes *ret)
 {
         struct blkup_bytes d;
 
         BLKUP_FETCH(v, v->session + number * block, DESCRIPTOR_USED, &d);
-        if (blkup_le16_at(d, TAG_ID) != TAG_ANCHOR || blkup_le32_at(d, TAG_LOCATION) != v->session / block + number)
+        if (blkup_le16_at(d, TAG_ID) != TAG_ANCHOR ||
+            blkup_le32_at(d, TAG_LOCATION) != v->session / block + number)
                 return blkup_refuse(v, "no anchor at block 256 or 512");
         *ret = d;
         return BLKUP_FOUND;
@@ -105,7 +115,8 @@ static bool is_osta(struct blkup_bytes d, size_t charset)
         return blkup_u8_at(d, charset) == 0 && blkup_equal_at(d, charset + 1, "OSTA Compressed Unicode", 23);
 }
 
-/* A dstring: the first byte says 8 or 16 bits a character, the last how many bytes are used, that first one included. */
+/* A dstring: the first byte says 8 or 16 bits a character, the last how many bytes are used, that first one
+ * included. */
 static size_t read_dstring(struct blkup_bytes d, size_t at, size_t field, char *out, size_t cap)
 {
         struct blkup_bytes text;
@@ -125,7 +136,8 @@ static size_t read_dstring(struct blkup_bytes d, size_t at, size_t field, char *
         return kind == 16 ? blkup_utf16_to_utf8(text, BLKUP_BIG_ENDIAN, out, cap) : 0;
 }
 
-static void add_dstring(struct blkup_found *ret, const char *name, struct blkup_bytes d, size_t at, size_t field)
+static void add_dstring(struct blkup_found *ret, const char *name, struct blkup_bytes d, size_t at,
+                        size_t field)
 {
         char text[MAX_TEXT];
         struct blkup_bytes s = { .data = (const uint8_t *) text };
@@ -137,7 +149,8 @@ static void add_dstring(struct blkup_found *ret, const char *name, struct blkup_
                 blkup_found_trimmed(ret, name, s);
 }
 
-/* The volume set's name should begin with 16 hexadecimal digits that are unique; what begins otherwise is made so. */
+/* The volume set's name should begin with 16 hexadecimal digits that are unique; what begins otherwise is
+ * made so. */
 static void add_uuid(struct blkup_found *ret, struct blkup_bytes d)
 {
         char text[MAX_TEXT], uuid[17];
@@ -198,7 +211,8 @@ static void take_descriptor(struct blkup_bytes d, struct volume *vol, struct blk
                         add_dstring(ret, "VOLUME_SET_ID", d, PVD_VOLUME_SET_ID, 128);
                 }
                 add_application(ret, d);
-        } else if (tag == TAG_IMPLEMENTATION && !vol->publisher && blkup_equal_at(d, IUVD_ID, "*UDF LV Info", 12)) {
+        } else if (tag == TAG_IMPLEMENTATION && !vol->publisher &&
+                   blkup_equal_at(d, IUVD_ID, "*UDF LV Info", 12)) {
                 vol->publisher = true;
                 if (is_osta(d, IUVD_CHARSET))
                         add_dstring(ret, "PUBLISHER_ID", d, IUVD_INFO_2, 36);
@@ -219,9 +233,10 @@ static void take_descriptor(struct blkup_bytes d, struct volume *vol, struct blk
         }
 }
 
-/* A descriptor that says it stands at `number`. Blocks count from the disc's first one, so where only its last session is
- * looked at they lie so much nearer. */
-static enum blkup_outcome fetch_block(struct blkup_view *v, uint64_t block, uint32_t number, struct blkup_bytes *ret)
+/* A descriptor that says it stands at `number`. Blocks count from the disc's first one, so where only its
+ * last session is looked at they lie so much nearer. */
+static enum blkup_outcome fetch_block(struct blkup_view *v, uint64_t block, uint32_t number,
+                                      struct blkup_bytes *ret)
 {
         uint64_t at = number * block;
         enum blkup_outcome o = blkup_view_get(v, at, DESCRIPTOR_USED, ret);

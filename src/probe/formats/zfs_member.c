@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * zfs_member: one of the four labels of a vdev, two at the start and two at the end. Source: "ZFS On-Disk Specification"
- * (2006), chapter 1, and RFC 4506 (XDR), in which the name/value list of a label is packed.
+ * zfs_member: one of the four labels of a vdev, two at the start and two at the end. Source: "ZFS On-Disk
+ * Specification" (2006), chapter 1, and RFC 4506 (XDR), in which the name/value list of a label is packed.
  *
- * A label has no magic. Its list begins with the number of the encoding, so one sector of each label is read first and
- * the list only where that fits, as far as it goes.
+ * A label has no magic. Its list begins with the number of the encoding, so one sector of each label is read
+ * first and the list only where that fits, as far as it goes.
  */
 #include "probe/format.h"
 
@@ -38,10 +38,12 @@ static bool is_name(struct blkup_bytes name, const char *what)
         size_t n = strlen(what);
 
         /* Some writers count the NUL into the length. */
-        return (name.len == n || (name.len == n + 1 && name.data[n] == '\0')) && memcmp(name.data, what, n) == 0;
+        return (name.len == n || (name.len == n + 1 && name.data[n] == '\0')) &&
+               memcmp(name.data, what, n) == 0;
 }
 
-static void take_u64(struct blkup_bytes name, uint64_t value, unsigned depth, struct label *l, struct blkup_found *ret)
+static void take_u64(struct blkup_bytes name, uint64_t value, unsigned depth, struct label *l,
+                     struct blkup_found *ret)
 {
         if (is_name(name, "ashift")) {
                 if (value < 32 && l->values < MAX_VALUES) {
@@ -72,7 +74,8 @@ static void take_u64(struct blkup_bytes name, uint64_t value, unsigned depth, st
 }
 
 /* Walks the pairs of the window. BLKUP_NEED: the list goes on behind it. */
-static enum blkup_outcome walk(struct blkup_view *v, struct blkup_bytes w, struct label *l, struct blkup_found *ret)
+static enum blkup_outcome walk(struct blkup_view *v, struct blkup_bytes w, struct label *l,
+                               struct blkup_found *ret)
 {
         size_t at = LIST_PAIRS;
         unsigned depth = 0;
@@ -157,7 +160,8 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
                         return o;
                 break;
         }
-        if (l.guid == 0 || l.state > MAX_STATE || (l.state != STATE_SPARE && l.state != STATE_L2CACHE && l.txg == 0))
+        if (l.guid == 0 || l.state > MAX_STATE ||
+            (l.state != STATE_SPARE && l.state != STATE_L2CACHE && l.txg == 0))
                 return blkup_refuse(v, "label names no device of a pool");
         if (v->is_whole) {
                 enum blkup_outcome o = blkup_tables_cover(v, hit->base, LIST_LEN, &covered);
@@ -174,6 +178,11 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
 
 extern const struct blkup_format blkup_format_zfs_member;
 const struct blkup_format blkup_format_zfs_member = {
-        .name = "zfs_member", .usage = BLKUP_USAGE_FILESYSTEM, .min_bytes = 67108864, .flags = BLKUP_EVERY_MAGIC,
-        .magics = magics, .n_magics = BLKUP_ARRAY_SIZE(magics), .check = check,
+        .name = "zfs_member",
+        .usage = BLKUP_USAGE_FILESYSTEM,
+        .min_bytes = 67108864,
+        .flags = BLKUP_EVERY_MAGIC,
+        .magics = magics,
+        .n_magics = BLKUP_ARRAY_SIZE(magics),
+        .check = check,
 };
