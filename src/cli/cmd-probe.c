@@ -384,19 +384,24 @@ static bool is_dropped(int error)
 static int print_answer(struct run *run, const struct blkup_cli_probe_answer *a)
 {
         const struct request *q = run->request;
+        int r = 0;
 
         switch (q->mode) {
         case BLKUP_CLI_PROBE_MODE_JSON:
                 if (run->columns)
-                        return blkup_cli_probe_columns_json(run->columns, &run->json, a);
-                blkup_cli_probe_json_device(&run->json, a, &q->show, q->partitions);
-                return 0;
+                        r = blkup_cli_probe_columns_json(run->columns, &run->json, a);
+                else
+                        blkup_cli_probe_json_device(&run->json, a, &q->show, q->partitions);
+                break;
         case BLKUP_CLI_PROBE_MODE_TABLE:
-                return blkup_cli_probe_columns_add(run->columns, a, q->bytes);
+                r = blkup_cli_probe_columns_add(run->columns, a, q->bytes);
+                break;
         default:
                 blkup_cli_probe_print_text(&run->text, a);
-                return 0;
+                break;
         }
+        blkup_cli_note_stdout();
+        return r;
 }
 
 /* The message without the device that it may begin with, which is printed anyway. */
@@ -536,6 +541,7 @@ static int answer(struct run *run)
                             ? blkup_cli_probe_columns_print(run->columns, !q->no_headings)
                             : 0;
         }
+        blkup_cli_note_stdout();
         /* A failed stdout is told by the flush. */
         if (r < 0 && !ferror(stdout)) {
                 blkup_cli_error("probe", "cannot print: %s", strerror(-r));

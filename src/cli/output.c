@@ -43,20 +43,28 @@ void blkup_cli_error(const char *command, const char *fmt, ...)
         va_end(ap);
 }
 
+/* The errno of the first write to stdout that failed; 0: none that was noted. */
+static int stdout_errno;
+
+void blkup_cli_note_stdout(void)
+{
+        if (ferror(stdout) && stdout_errno == 0)
+                stdout_errno = errno;
+}
+
 int blkup_cli_finish_stdout(const char *command, int code, int failed_code)
 {
         static bool reported;
-        bool failed = ferror(stdout);
 
         if (reported)
                 return failed_code;
-        /* After a failed write of the past, errno is lost; what stdio still holds fails again and says why.
-         */
-        errno = 0;
-        if (fflush(stdout) == 0 && !failed)
+        if (fflush(stdout) != 0)
+                blkup_cli_note_stdout();
+        if (!ferror(stdout))
                 return code;
         reported = true;
-        blkup_cli_error(command, "standard output: %s", errno ? strerror(errno) : "write error");
+        blkup_cli_error(command, "standard output: %s",
+                        stdout_errno ? strerror(stdout_errno) : "write error");
         return failed_code;
 }
 

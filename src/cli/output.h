@@ -18,6 +18,9 @@ void blkup_cli_prepare_streams(void);
 void blkup_cli_error(const char *command, const char *fmt, ...) BLKUP_PRINTF(2, 3);
 void blkup_cli_verror(const char *command, const char *fmt, va_list ap) BLKUP_PRINTF(2, 0);
 
+/* After printing to stdout: keeps why that failed, if it did. stdio only remembers that it did. */
+void blkup_cli_note_stdout(void);
+
 /* Flushes stdout. Returns code, or failed_code after one line (the first time) when the answer could not be
  * written. */
 int blkup_cli_finish_stdout(const char *command, int code, int failed_code);

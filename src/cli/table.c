@@ -185,8 +185,9 @@ static int print_plain(struct blkup_cli_table *t, bool headings)
                         return r;
         }
         for (size_t k = 0; k < t->n_columns; k++) {
-                if (headings)
-                        widths[k] = width_of(t->columns[k].name);
+                /* Also when they are not printed, as libsmartcols does: the columns stand where they would.
+                 */
+                widths[k] = width_of(t->columns[k].name);
                 for (size_t i = 0; i < t->n_rows; i++) {
                         size_t width = t->rows[i].cells[k] ? width_of(t->rows[i].cells[k]) : 0;
 

@@ -44,7 +44,7 @@ is 'added columns' "$(table +VERDICT a.img | head -n 1 | tr -s ' ')" 'NAME SIZE 
 
 for args in "$columns a.img b.img dos.img gpt.img both.img empty.img nosuch" \
         "$columns --partitions gpt.img a.img dos.img" "NAME,LABEL,VERDICT a.img wide.img odd.img" \
-        "LABEL,NAME --noheadings wide.img a.img odd.img" "NAME nosuch" "NAME,PARTN,START,SIZE,PARTTYPE,PARTUUID,PARTLABEL,PARTFLAGS --partitions dos.img gpt.img"; do
+        "LABEL,NAME --noheadings wide.img a.img odd.img" "NAME,SIZE,PARTN --noheadings a.img" "NAME nosuch" "NAME,PARTN,START,SIZE,PARTTYPE,PARTUUID,PARTLABEL,PARTFLAGS --partitions dos.img gpt.img"; do
         # shellcheck disable=SC2086
         is "plain and libsmartcols agree: $args" "$(plain $args)" "$(table $args)"
         # Characters beyond ASCII have no width there that both would agree on.
