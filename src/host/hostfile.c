@@ -244,7 +244,7 @@ int blkup_host_attribute_i64(int dir_fd, const char *name, int64_t *ret)
                 return -EBADMSG;
         if (n < 0)
                 return n;
-        minus = text[0] == '-';
+        minus = n > 0 && text[0] == '-';
         if (!blkup_host_number(text + minus, (size_t) n - minus, &v) || v > (uint64_t) INT64_MAX)
                 return -EBADMSG;
         *ret = minus ? -(int64_t) v : (int64_t) v;

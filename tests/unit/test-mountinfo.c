@@ -459,6 +459,40 @@ static void a_fake_root_is_read(void **state)
         fake_root_remove(&root);
 }
 
+static void an_open_file_is_read_from_its_start(void **state)
+{
+        struct fake_root root;
+        struct blkup_mountinfo *t = NULL;
+        struct blkup_error err = { 0 };
+        char path[PATH_MAX], some[100];
+        int fd, ends[2];
+
+        (void) state;
+        fake_root_make(&root);
+        fake_root_file(&root, "mountinfo", sample);
+        fake_root_place(&root, "mountinfo", path);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        assert_true(fd >= 0);
+        for (unsigned i = 0; i < 2; i++) { /* wherever the fd stands, and it stays open */
+                assert_int_equal(read(fd, some, sizeof(some)), i == 0 ? sizeof(some) : 0);
+                assert_int_equal(blkup_mountinfo_load_fd(fd, &t, &err), 0);
+                assert_int_equal(t->n, 9);
+                assert_int_equal(t->n_reads, 1);
+                t = blkup_mountinfo_free(t);
+        }
+        close(fd);
+        fd = open(root.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_int_equal(blkup_mountinfo_load_fd(fd, &t, &err), -EISDIR);
+        close(fd);
+        fake_root_remove(&root);
+        assert_int_equal(pipe(ends), 0);
+        assert_int_equal(blkup_mountinfo_load_fd(ends[0], &t, &err), -ESPIPE);
+        assert_int_equal(err.code, -ESPIPE);
+        assert_null(t);
+        close(ends[0]);
+        close(ends[1]);
+}
+
 static long load_with_failures(const struct fake_root *root, long after)
 {
         struct blkup_mountinfo *t = NULL;
@@ -641,6 +675,7 @@ int main(void)
                 cmocka_unit_test(changed_anyhow_it_stays_sane),
                 cmocka_unit_test(swaps_are_read),
                 cmocka_unit_test(a_fake_root_is_read),
+                cmocka_unit_test(an_open_file_is_read_from_its_start),
                 cmocka_unit_test(each_allocation_may_fail),
                 cmocka_unit_test(the_machine_itself_is_read),
                 cmocka_unit_test(mounts_may_change_meanwhile),

@@ -291,6 +291,67 @@ static void one_device_is_found_by_its_number(void **state)
         fake_root_remove(&f);
 }
 
+/* A copy of sysfs that lost its links (an archive, a test's own tree): folders tell what links would have
+ * told. */
+static void a_tree_without_links_is_read(void **state)
+{
+        struct fake_root f;
+        struct blkup_sysblocks *t = NULL;
+        uint32_t major, minor, partition;
+
+        (void) state;
+        fake_root_make(&f);
+        fake_root_file(&f, "sys/block/cciss!c0d0/uevent", "MAJOR=104\nMINOR=0\nDEVNAME=cciss/c0d0\n");
+        fake_root_file(&f, "sys/block/cciss!c0d0/dev", "104:0\n");
+        fake_root_file(&f, "sys/block/cciss!c0d0/size", "100\n");
+        fake_root_file(&f, "sys/block/cciss!c0d0/md/array_state", "inactive\n");
+        fake_root_file(&f, "sys/block/cciss!c0d0/md/raid_disks", "\n");
+        fake_root_file(&f, "sys/block/cciss!c0d0/cciss!c0d0p1/uevent",
+                       "DEVNAME=cciss/c0d0p1\nDEVTYPE=partition\n");
+        fake_root_file(&f, "sys/block/cciss!c0d0/cciss!c0d0p1/dev", "104:1\n");
+        fake_root_file(&f, "sys/block/cciss!c0d0/cciss!c0d0p1/size", "50\n");
+        fake_root_file(&f, "sys/block/cciss!c0d0/cciss!c0d0p1/start", "8\n");
+        fake_root_file(&f, "sys/block/cciss!c0d0/cciss!c0d0p1/partition", "1\n");
+        fake_root_file(&f, "sys/block/a-file", "");
+        fake_root_file(&f, "sys/dev/block/104:0/size", "100\n");
+        fake_root_file(&f, "sys/dev/block/104:0/uevent", "MAJOR=104\nMINOR=0\nDEVNAME=cciss/c0d0\n");
+        /* Numbers that are not those of the name; a device whose name nobody tells; partitions without a
+         * disk. */
+        fake_root_file(&f, "sys/dev/block/8:0/size", "100\n");
+        fake_root_file(&f, "sys/dev/block/8:0/uevent", "MAJOR=8\nMINOR=1\nDEVNAME=sda\n");
+        fake_root_file(&f, "sys/dev/block/8:2/size", "100\n");
+        fake_root_file(&f, "sys/dev/block/8:2/dev", "8:2\n");
+        fake_root_file(&f, "sys/dev/block/8:3/size", "100\n");
+        fake_root_file(&f, "sys/dev/block/8:3/uevent", "MAJOR=8\nMINOR=3\nDEVNAME=sda3\n");
+        fake_root_file(&f, "sys/dev/block/8:3/start", "1\n");
+        fake_root_file(&f, "sys/dev/block/8:3/partition", "3\n");
+        fake_root_file(&f, "sys/dev/block/8:4/partition", "x\n");
+
+        assert_int_equal(blkup_sysblocks_load(f.path, BLKUP_SYSFS_ALL, &t, NULL), 0);
+        assert_int_equal(t->n, 2);
+        assert_int_equal(t->n_skipped, 1);
+        assert_string_equal(t->blocks[0].name, "cciss!c0d0");
+        assert_string_equal(t->blocks[0].dev_name, "cciss/c0d0");
+        assert_null(t->blocks[0].sys_path);
+        assert_string_equal(t->blocks[0].md_array_state, "inactive");
+        assert_int_equal(t->blocks[0].md_disks, 0);
+        assert_string_equal(t->blocks[1].name, "cciss!c0d0p1");
+        assert_string_equal(t->blocks[1].disk_name, "cciss!c0d0");
+        assert_int_equal(t->blocks[1].disk_major, 104);
+        assert_ptr_equal(blkup_sysblocks_disk_of(t, &t->blocks[1]), &t->blocks[0]);
+        blkup_sysblocks_free(t);
+        assert_int_equal(blkup_sysblocks_load_one(f.path, 104, 0, 0, &t, NULL), 0);
+        assert_string_equal(t->blocks[0].name, "cciss!c0d0");
+        blkup_sysblocks_free(t);
+        t = NULL;
+        for (minor = 0; minor < 4; minor++)
+                assert_int_equal(blkup_sysblocks_load_one(f.path, 8, minor, 0, &t, NULL), -ENODEV);
+        assert_null(t);
+        assert_int_equal(blkup_sysfs_whole_disk(f.path, 8, 3, &major, &minor, &partition), -ENODEV);
+        assert_int_equal(blkup_sysfs_whole_disk(f.path, 8, 4, &major, &minor, &partition), -ENODEV);
+        fake_root_remove(&f);
+}
+
 static void a_link_under_a_root_stays_under_it(void **state)
 {
         struct fake_root f, outside;
@@ -608,6 +669,7 @@ int main(void)
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(the_table_of_a_machine_is_read),
                 cmocka_unit_test(one_device_is_found_by_its_number),
+                cmocka_unit_test(a_tree_without_links_is_read),
                 cmocka_unit_test(a_link_under_a_root_stays_under_it),
                 cmocka_unit_test(devices_that_make_no_sense_are_left_out),
                 cmocka_unit_test(cut_or_changed_it_stays_sane),

@@ -86,7 +86,7 @@ static void run_python(const struct text *json, uint64_t n_spans, const char *mo
         pid = fork();
         assert_true(pid >= 0);
         if (pid == 0) {
-                execlp("python3", "python3", "-c", script.s, path, count, (char *) NULL);
+                execlp("python3", "python3", "-I", "-S", "-c", script.s, path, count, (char *) NULL);
                 _exit(127);
         }
         assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -363,7 +363,7 @@ static long store_and_write(long after, bool for_good)
 
         fail_alloc_arm(after, for_good);
         t = blkup_trace_new(0);
-        for (unsigned i = 0; t && i < 600; i++) {
+        for (unsigned i = 0; t && i < 300; i++) {
                 char lane[300];
                 struct blkup_span s = {
                         .lane = lane, .name = "n", .detail = lane, .start_ns = i, .end_ns = i + 9
@@ -453,6 +453,37 @@ static void overlapping_spans_get_tracks_of_their_own(void **state)
                       /* the tracks of one lane stand together whatever their tid */
                       "byorder = [names[t]['name'] for t in sorted(order, key=order.get)]\n"
                       "assert byorder == ['sda', 'sda (2)', 'sdb'], byorder\n");
+        blkup_trace_unref(t);
+}
+
+static unsigned count_of(const struct text *t, const char *what)
+{
+        unsigned n = 0;
+
+        for (const char *at = t->s; (at = strstr(at, what)); at++)
+                n++;
+        return n;
+}
+
+static void a_lane_has_a_bounded_number_of_tracks(void **state)
+{
+        struct blkup_trace *t = blkup_trace_new(0);
+        struct text json = { 0 };
+
+        (void) state;
+        for (unsigned i = 0; i < 80; i++) /* each overlaps all others, none nests */
+                add(t, BLKUP_SPAN_READ, "sda", i, 1000 + i);
+        assert_int_equal(blkup_trace_write_json(t, keep, &json), 0);
+        assert_int_equal(count_of(&json, "\"ph\":\"X\""), 80);
+        assert_int_equal(count_of(&json, "\"thread_name\""), 64);
+        free(json.s);
+        blkup_trace_unref(t);
+
+        /* Deeper than a track remembers: still nested, on the next track. */
+        t = blkup_trace_new(0);
+        for (unsigned i = 0; i < 40; i++)
+                add(t, BLKUP_SPAN_PROBE, "sda", i, 1000 - i);
+        check_json(t, "assert len(names) == 3\n");
         blkup_trace_unref(t);
 }
 
@@ -634,6 +665,7 @@ int main(void)
                 cmocka_unit_test(each_allocation_may_fail),
                 cmocka_unit_test(times_are_exact_to_the_nanosecond),
                 cmocka_unit_test(overlapping_spans_get_tracks_of_their_own),
+                cmocka_unit_test(a_lane_has_a_bounded_number_of_tracks),
                 cmocka_unit_test(random_spans_always_nest),
                 cmocka_unit_test(hostile_texts_stay_data),
                 cmocka_unit_test(an_empty_trace_is_well_formed),
