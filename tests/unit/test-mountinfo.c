@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -569,13 +570,13 @@ static void the_machine_itself_is_read(void **state)
 
 #define STEADY 150
 
-static volatile int stop_churn;
+static atomic_bool stop_churn;
 
 static void *churn(void *arg)
 {
         const char *folder = arg;
 
-        while (!stop_churn)
+        while (!atomic_load(&stop_churn))
                 if (mount("blkup-churn", folder, "tmpfs", 0, "size=4k") == 0)
                         (void) umount2(folder, MNT_DETACH);
         return NULL;
@@ -619,7 +620,8 @@ static int load_while_mounts_change(const char *folder)
         (void) snprintf(path, sizeof(path), "%s/churn", folder);
         if (mkdir(path, 0700) != 0 || pthread_create(&thread, NULL, churn, path) != 0)
                 return 5;
-        for (unsigned i = 0; i < 40; i++) {
+        /* On a busy machine the other thread may not run for a while. */
+        for (unsigned i = 0; i < 40 || (read_again == 0 && i < 5000); i++) {
                 unsigned steady = 0;
 
                 if (blkup_mountinfo_load(NULL, &t, NULL) != 0)
@@ -635,7 +637,7 @@ static int load_while_mounts_change(const char *folder)
                 read_again += t->n_reads > 1;
                 blkup_mountinfo_free(t);
         }
-        stop_churn = 1;
+        atomic_store(&stop_churn, true);
         (void) pthread_join(thread, NULL);
         return read_again > 0 ? 0 : 9;
 }
