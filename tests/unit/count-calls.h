@@ -42,7 +42,7 @@ static int count_calls(const char *word, const char *path, const char *log)
                         fd = atoi(answer + 1);
                         (void) snprintf(closes, sizeof(closes), "close(%d)", fd);
                 }
-                /* libc's own, when malloc() is called for the first time; under ASan they come before main(). */
+                /* The first malloc() of libc; under ASan these come before main(). */
                 if (strncmp(line, "brk(", 4) == 0 || strncmp(line, "getrandom(", 10) == 0)
                         continue;
                 calls++;
