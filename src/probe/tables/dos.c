@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "probe/formats/exfat.h"
+#include "probe/formats/ntfs.h"
 #include "probe/formats/vfat.h"
 #include "probe/tables/dos.h"
 
@@ -167,6 +168,7 @@ static enum blkup_outcome is_boot_sector(struct blkup_view *v)
         enum blkup_outcome (*const vetoes[])(struct blkup_view *) = {
                 blkup_vfat_is_boot_sector,
                 blkup_exfat_is_boot_sector,
+                blkup_ntfs_is_boot_sector,
         };
 
         for (size_t i = 0; i < BLKUP_ARRAY_SIZE(vetoes); i++) {
