@@ -60,11 +60,12 @@ enum blkup_outcome blkup_ext_fetch(struct blkup_view *v, struct blkup_ext_super 
         return BLKUP_FOUND;
 }
 
-static uint64_t block_size(const struct blkup_ext_super *s)
+static uint32_t block_size(const struct blkup_ext_super *s)
 {
         uint32_t shift = blkup_le32_at(s->sb, SB_LOG_BLOCK_SIZE);
 
-        return shift < 32 ? (uint64_t) 1024 << shift : 0;
+        /* In 32 bits, as util-linux shifts it: a size of 4 GiB and more is printed as 0. */
+        return shift < 32 ? 1024U << shift : 0;
 }
 
 void blkup_ext_describe(const struct blkup_ext_super *s, const char *type, struct blkup_found *ret)
@@ -83,7 +84,7 @@ void blkup_ext_describe(const struct blkup_ext_super *s, const char *type, struc
         if (!is_jbd && strcmp(type, "ext2") != 0 && !(s->incompat & ~EXT2_INCOMPAT))
                 blkup_found_string(ret, "SEC_TYPE", "ext2");
         blkup_found_version(ret, blkup_le32_at(s->sb, SB_REV), blkup_le16_at(s->sb, SB_MINOR_REV));
-        if (block_size(s)) {
+        if (blkup_le32_at(s->sb, SB_LOG_BLOCK_SIZE) < 32) {
                 blkup_found_u64(ret, "FSBLOCKSIZE", block_size(s));
                 blkup_found_u64(ret, "BLOCK_SIZE", block_size(s));
         }

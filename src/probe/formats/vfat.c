@@ -262,8 +262,11 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
         if ((has_fat16 ? sign == 0x28 || sign == 0x29 : f.is_fat32) &&
             blkup_sub_bytes(f.bs, has_fat16 ? BS16_SERIAL : BS32_SERIAL, 4, &serial))
                 blkup_found_serial(ret, "UUID", serial);
-        blkup_found_string(ret, "VERSION",
-                           f.clusters < FAT12_MAX ? "FAT12" : f.clusters < FAT16_MAX ? "FAT16" : "FAT32");
+        /* FAT32 is told by its fields: mkfs tools make it with as few clusters as a FAT12. */
+        if (f.is_fat32)
+                blkup_found_string(ret, "VERSION", "FAT32");
+        else if (has_fat16 && f.clusters < FAT16_MAX)
+                blkup_found_string(ret, "VERSION", f.clusters < FAT12_MAX ? "FAT12" : "FAT16");
         blkup_found_u64(ret, "FSBLOCKSIZE", (uint64_t) f.cluster_sectors * f.sector_bytes);
         blkup_found_u64(ret, "BLOCK_SIZE", f.sector_bytes);
         blkup_found_u64(ret, "FSSIZE", (uint64_t) f.sector_bytes * f.sectors);

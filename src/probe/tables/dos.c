@@ -56,9 +56,19 @@ struct listing {
         uint64_t scale; /* 512-byte sectors of a logical sector */
         uint32_t disk_id;
         unsigned next_number;
+        uint64_t starts[BLKUP_MBR_ENTRIES + MAX_LOGICALS]; /* of what was told */
+        unsigned n_starts;
 };
 
-/* false: the listener has heard enough. */
+static bool was_told(const struct listing *l, uint64_t start)
+{
+        for (unsigned i = 0; i < l->n_starts; i++)
+                if (l->starts[i] == start)
+                        return true;
+        return false;
+}
+
+/* false: the listener has heard enough, or the list is full. */
 static bool tell(struct listing *l, unsigned number, const struct blkup_mbr_entry *m, uint64_t start)
 {
         struct blkup_entry entry = {
@@ -70,6 +80,9 @@ static bool tell(struct listing *l, unsigned number, const struct blkup_mbr_entr
                 .disk_id = l->disk_id,
         };
 
+        if (l->n_starts == BLKUP_ARRAY_SIZE(l->starts))
+                return false;
+        l->starts[l->n_starts++] = start;
         return l->e->entry(l->e, &entry);
 }
 
@@ -78,7 +91,11 @@ static bool tell(struct listing *l, unsigned number, const struct blkup_mbr_entr
 static enum blkup_outcome list_logicals(struct listing *l, uint64_t first, uint64_t size)
 {
         uint64_t at = first, at_size = size, seen[MAX_LOGICALS + MAX_EMPTY_LINKS];
-        unsigned empty = 0, n_seen = 0, told = 0;
+        unsigned empty = 0, n_seen = 0;
+
+        /* The table itself would be its first record. */
+        if (first == 0)
+                return BLKUP_FOUND;
 
         /* Ends: a record is visited once, and there is room for so many. */
         while (n_seen < BLKUP_ARRAY_SIZE(seen)) {
@@ -115,7 +132,10 @@ static enum blkup_outcome list_logicals(struct listing *l, uint64_t first, uint6
                         if (i >= 2 && ((uint64_t) m.start + m.size > at_size || start < first ||
                                        start + m.size > first + size))
                                 continue;
-                        if (told++ == MAX_LOGICALS || !tell(l, l->next_number++, &m, start))
+                        /* Two chains that meet: a second entry for the same place is none. */
+                        if (was_told(l, start))
+                                continue;
+                        if (!tell(l, l->next_number++, &m, start))
                                 return BLKUP_FOUND;
                         empty = 0;
                 }
