@@ -3,8 +3,11 @@
 # tracked ROOT: the files of the tree, one a line; without git (a release archive) all but what is built.
 tracked() {
         # Files that were removed but not yet committed are still listed: they are no longer ours to check.
-        if git -c safe.directory='*' -C "$1" ls-files 2>/dev/null | grep -q .; then
-                git -c safe.directory='*' -C "$1" ls-files
+        local listed
+        # Not "| grep -q .": under pipefail that fails when grep has seen enough and git is still writing.
+        listed=$(git -c safe.directory='*' -C "$1" ls-files 2>/dev/null) || listed=
+        if [ -n "$listed" ]; then
+                printf '%s\n' "$listed"
         else
                 ( cd "$1" && find . -type f ! -path './.git/*' ! -path './build/*' ! -path './build-*' -printf '%P\n' )
         fi | sort | while IFS= read -r file; do
