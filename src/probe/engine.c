@@ -354,7 +354,8 @@ static bool advance(struct blkup_probe *p, struct course *c)
         return true;
 }
 
-static void prepare(struct blkup_probe *p)
+/* The view of p->block, empty. */
+static void prepare_view(struct blkup_probe *p)
 {
         const struct blkup_block_info *info = &p->block->info;
         struct blkup_view *v = &p->view;
@@ -385,10 +386,15 @@ static void prepare(struct blkup_probe *p)
         /* 1024 bytes and less hold no superblock that anybody makes, but may hold a table. */
         p->no_superblocks = v->size <= 1024 && info->kind != BLKUP_BLOCK_CHAR;
         p->is_cdrom = info->is_cdrom;
-        p->n_finds = 0;
         p->arena_used = 0;
         p->read_ns = 0;
+}
+
+static void reset_result(struct blkup_probe *p)
+{
+        p->n_finds = 0;
         p->n_log = 0;
+        p->log_device = 0;
         memset(&p->stats, 0, sizeof(p->stats));
         p->verdict = BLKUP_VERDICT_NOTHING;
         p->values = NULL;
@@ -471,7 +477,8 @@ static void run_course(struct blkup_probe *p)
 
 void blkup_engine_run(struct blkup_probe *p)
 {
-        prepare(p);
+        prepare_view(p);
+        reset_result(p);
         if (p->view.size == 0 || p->block->info.is_private_dm)
                 return;
         /* A whole disk of a floppy's size: where a table is found, it is not asked for superblocks. */
@@ -486,27 +493,27 @@ void blkup_engine_run(struct blkup_probe *p)
         run_course(p);
 }
 
-enum blkup_outcome blkup_engine_entries(struct blkup_probe *p, struct blkup_entries *e,
-                                        const struct blkup_table **ret)
+enum blkup_outcome blkup_engine_entries(struct blkup_probe *p, struct blkup_found *scratch,
+                                        struct blkup_entries *e, const struct blkup_table **ret)
 {
         enum blkup_outcome o = BLKUP_NOT_THIS;
 
-        prepare(p);
+        prepare_view(p);
         p->no_superblocks = true;
         p->view.wants_partitions = true;
         blkup_plan_make(p);
         blkup_reader_load(p, &p->plan.tables);
         for (unsigned k = 0, round = 0; k < p->plan.n_active_tables;) {
-                o = blkup_table_try(&p->view, blkup_tables[p->plan.active_tables[k]], p->table, e);
-                if (o == BLKUP_NEED && round++ < BLKUP_MAX_ROUNDS) {
-                        blkup_reader_load(p, NULL);
-                        continue;
-                }
-                if (o == BLKUP_FOUND) {
-                        *ret = blkup_tables[p->plan.active_tables[k]];
+                const struct blkup_table *t = blkup_tables[p->plan.active_tables[k]];
+
+                *ret = t;
+                o = blkup_table_try(&p->view, t, scratch, e);
+                if (o == BLKUP_FOUND)
                         break;
-                }
-                k++;
+                if (o == BLKUP_NEED && round++ < BLKUP_MAX_ROUNDS)
+                        blkup_reader_load(p, NULL);
+                else
+                        k++;
         }
         return o;
 }

@@ -77,6 +77,7 @@ struct blkup_probe {
         uint64_t arena_used, arena_size;
         struct blkup_read_log *log;
         unsigned n_log;
+        uint64_t log_device; /* added to the offsets: 0, or something apart for the disk behind a partition */
         struct blkup_io_stats stats;
         uint64_t read_ns;        /* waited for all submissions */
         bool may_switch;         /* to direct reads, when the device turns out to be slow */
@@ -105,8 +106,11 @@ void blkup_units_join(struct blkup_units *a, const struct blkup_units *b);
 
 /* engine.c: the area of p->block is looked at; fills the result. */
 void blkup_engine_run(struct blkup_probe *p);
-/* Lists the partitions of the table on p->block through e; for PART_ENTRY_* of a partition. */
-BLKUP_MUST_CHECK enum blkup_outcome blkup_engine_entries(struct blkup_probe *p, struct blkup_entries *e,
+/* Lists the partitions of the table on p->block through e, and leaves the result of the last run alone; *ret
+ * is the table that is being tried (entries of one that refuses itself are followed by another begin()).
+ * scratch: for the table's tags. */
+BLKUP_MUST_CHECK enum blkup_outcome blkup_engine_entries(struct blkup_probe *p, struct blkup_found *scratch,
+                                                         struct blkup_entries *e,
                                                          const struct blkup_table **ret);
 void blkup_engine_debug(struct blkup_probe *p, const char *fmt, ...) BLKUP_PRINTF(2, 3);
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "block/file.h"
 #include "probe/engine.h"
+#include "probe/part-entry.h"
 
 /* Address space for what a run reads: the budget, and the copies that joining of ranges makes. */
 #define ARENA_BYTES (20U << 20)
@@ -131,6 +132,8 @@ static void run(struct blkup_probe *p, struct blkup_block *b, const char *lane)
         p->block = b;
         p->lane = lane;
         blkup_engine_run(p);
+        if (p->area_at == 0 && p->area_size == 0 && !(p->flags & BLKUP_PROBE_NO_PART_ENTRY))
+                blkup_part_entry_find(p);
         if (p->verdict == BLKUP_VERDICT_NOTHING && p->entry->n_tags > 0)
                 p->verdict = BLKUP_VERDICT_FOUND;
         end = blkup_now_ns();

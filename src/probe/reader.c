@@ -73,7 +73,7 @@ static void log_read(struct blkup_probe *p, const struct blkup_block_request *r)
         p->stats.reads++;
         p->stats.bytes += expected(p, at, r->len);
         if (p->n_log < BLKUP_MAX_READS)
-                p->log[p->n_log++] = (struct blkup_read_log){ .at = r->at, .len = r->len };
+                p->log[p->n_log++] = (struct blkup_read_log){ .at = r->at + p->log_device, .len = r->len };
         if (p->debug)
                 blkup_engine_debug(p, "read at %" PRIu64 ", %zu bytes: %" PRId64 " in %" PRIu64 " ns", r->at,
                                    r->len, r->done_bytes, r->ns);
