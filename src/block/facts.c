@@ -219,6 +219,20 @@ static int facts_char(const char *name, const char *sysfs, dev_t dev, struct blk
         return 0;
 }
 
+int blkup_block_check_kind(const struct stat *st, const char *name, const char *sysfs,
+                           struct blkup_error *err)
+{
+        struct blkup_block_info unused = { .logical_sector_bytes = SECTOR_BYTES };
+
+        if (S_ISREG(st->st_mode) || S_ISBLK(st->st_mode))
+                return 0;
+        if (S_ISCHR(st->st_mode))
+                return facts_char(name, sysfs, st->st_rdev, &unused, err);
+        if (S_ISDIR(st->st_mode))
+                return blkup_fail(err, -EISDIR, "%s: is a directory", name);
+        return blkup_fail(err, -ENOTBLK, "%s: not a block device, file or UBI volume", name);
+}
+
 int blkup_block_facts(int *fd, const char *name, const char *sysfs, struct blkup_block_info *ret,
                       bool *ret_suits_ring, struct blkup_error *err)
 {
@@ -235,10 +249,8 @@ int blkup_block_facts(int *fd, const char *name, const char *sysfs, struct blkup
                 r = facts_block(fd, name, sysfs, st.st_rdev, &info, err);
         } else if (S_ISCHR(st.st_mode)) {
                 r = facts_char(name, sysfs, st.st_rdev, &info, err);
-        } else if (S_ISDIR(st.st_mode)) {
-                r = blkup_fail(err, -EISDIR, "%s: is a directory", name);
         } else {
-                r = blkup_fail(err, -ENOTBLK, "%s: not a block device, file or UBI volume", name);
+                r = blkup_block_check_kind(&st, name, sysfs, err);
         }
         if (r < 0)
                 return r;

@@ -3,6 +3,8 @@
 #ifndef BLKUP_BLOCK_FACTS_H
 #define BLKUP_BLOCK_FACTS_H
 
+#include <sys/stat.h>
+
 #include "block/block.h"
 
 /* Tiny: up to a 1440 KiB floppy, inclusive (libblkid's limit). */
@@ -19,6 +21,10 @@
 BLKUP_MUST_CHECK int blkup_block_facts(int *fd, const char *name, const char *sysfs,
                                        struct blkup_block_info *ret, bool *ret_suits_ring,
                                        struct blkup_error *err);
+
+/* Is this something that may be opened to be read: 0, or the errors of blkup_block_open(). */
+BLKUP_MUST_CHECK int blkup_block_check_kind(const struct stat *st, const char *name, const char *sysfs,
+                                            struct blkup_error *err);
 
 /* Is this dm uuid that of an internal layer of LVM, stratis or cryptsetup? */
 bool blkup_block_is_private_dm(const char *uuid);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/checked.h"
@@ -399,7 +400,15 @@ int blkup_block_open(const char *path, const struct blkup_block_open *o, struct 
                      struct blkup_error *err)
 {
         BLKUP_CLEANUP_CLOSE int fd = -1;
+        struct stat st;
+        int r;
 
+        /* Looked at before it is opened: opening a watchdog starts it, opening a tape may wind it. */
+        if (stat(path, &st) < 0)
+                return blkup_fail_errno(err, -errno, "%s", path);
+        r = blkup_block_check_kind(&st, path, o ? o->sysfs : NULL, err);
+        if (r < 0)
+                return r;
         /* Non-blocking: a CD-ROM's open tray is not pulled in, a FIFO does not wait for a writer. */
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (fd < 0)

@@ -150,12 +150,23 @@ static void run(struct blkup_probe *p, struct blkup_block *b, const char *lane)
         p->may_switch = false;
 }
 
+static int check_area(const struct blkup_probe *p, const struct blkup_block *b, const char *name,
+                      struct blkup_error *err)
+{
+        if (blkup_inside(p->area_at, p->area_size, b->info.size_bytes))
+                return 0;
+        return blkup_fail(err, -ERANGE,
+                          "%s: %" PRIu64 " bytes from %" PRIu64 " on reach beyond the end at %" PRIu64, name,
+                          p->area_size, p->area_at, b->info.size_bytes);
+}
+
 int blkup_probe_block(struct blkup_probe *p, struct blkup_block *b, enum blkup_verdict *ret,
                       struct blkup_error *err)
 {
-        if (p->area_at > b->info.size_bytes)
-                return blkup_fail(err, -ERANGE, "offset %" PRIu64 " lies beyond the end at %" PRIu64,
-                                  p->area_at, b->info.size_bytes);
+        int r = check_area(p, b, "the area", err);
+
+        if (r < 0)
+                return r;
         p->may_switch = false;
         run(p, b, "device");
         *ret = p->verdict;
@@ -178,10 +189,8 @@ int blkup_probe_path(struct blkup_probe *p, const char *path, const struct blkup
         if (r < 0)
                 return r;
         p->may_switch = direct == 0 && b->info.kind != BLKUP_BLOCK_FILE;
-        if (p->area_at > b->info.size_bytes) {
-                r = blkup_fail(err, -ERANGE, "%s: offset %" PRIu64 " lies beyond the end at %" PRIu64, path,
-                               p->area_at, b->info.size_bytes);
-        } else {
+        r = check_area(p, b, path, err);
+        if (r == 0) {
                 run(p, b, path);
                 *ret = p->verdict;
         }
