@@ -22,13 +22,13 @@ void blkup_entry_to_partition(const struct blkup_entry *e, const char *table, st
         ret->start_sectors = e->start_sectors;
         ret->size_sectors = e->size_sectors;
         ret->flags = e->flags;
-        ret->type_byte = e->type_byte;
+        ret->type_byte = (uint8_t) (e->type <= UINT8_MAX ? e->type : 0);
         if (e->type_guid)
                 blkup_format_guid(e->type_guid, ret->type);
         else if (e->type_text.len > 0)
                 copy_text(e->type_text, ret->type, sizeof(ret->type));
         else
-                (void) snprintf(ret->type, sizeof(ret->type), "0x%x", e->type_byte);
+                (void) snprintf(ret->type, sizeof(ret->type), "0x%" PRIx32, e->type);
         if (e->uuid_guid)
                 blkup_format_guid(e->uuid_guid, ret->uuid);
         else if (e->disk_id != 0)

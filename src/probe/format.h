@@ -244,7 +244,7 @@ struct blkup_entry {
         unsigned number;
         uint64_t start_sectors, size_sectors; /* 512 bytes each, from the start of the area */
         uint64_t flags;
-        uint8_t type_byte;
+        uint32_t type;            /* a number, where it is neither of the next two */
         const uint8_t *type_guid; /* 16 bytes or NULL */
         struct blkup_bytes type_text;
         const uint8_t *uuid_guid; /* 16 bytes or NULL */

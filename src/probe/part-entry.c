@@ -37,7 +37,7 @@ static void begin(struct blkup_entries *e)
 static bool is_extended(const struct blkup_entry *p)
 {
         return !p->type_guid && p->type_text.len == 0 &&
-               (p->type_byte == 0x05 || p->type_byte == 0x0f || p->type_byte == 0x85);
+               (p->type == 0x05 || p->type == 0x0f || p->type == 0x85);
 }
 
 static bool entry(struct blkup_entries *e, const struct blkup_entry *p)

@@ -10,6 +10,7 @@
 #include "probe/formats/ntfs.h"
 #include "probe/formats/vfat.h"
 #include "probe/tables/dos.h"
+#include "probe/tables/nested.h"
 
 enum { MBR_DISK_ID = 440, MBR_SIGN = 510, ENTRY_LEN = 16 };
 
@@ -76,7 +77,7 @@ static bool tell(struct listing *l, unsigned number, const struct blkup_mbr_entr
                 .start_sectors = start * l->scale,
                 .size_sectors = (uint64_t) m->size * l->scale,
                 .flags = m->boot,
-                .type_byte = m->type,
+                .type = m->type,
                 .disk_id = l->disk_id,
         };
 
@@ -156,6 +157,34 @@ static enum blkup_outcome list_logicals(struct listing *l, uint64_t first, uint6
         return BLKUP_FOUND;
 }
 
+/* The tables inside partitions, by the type of the partition. A tiny device has none. */
+static enum blkup_outcome list_nested(struct listing *l, const struct blkup_mbr_entry *m)
+{
+        static const struct {
+                uint8_t type;
+                enum blkup_outcome (*list)(struct blkup_view *, struct blkup_nest *, struct blkup_entries *);
+        } kinds[] = {
+                { 0xa5, blkup_bsd_list },      { 0xa6, blkup_bsd_list },     { 0xa9, blkup_bsd_list },
+                { 0x63, blkup_unixware_list }, { 0x82, blkup_solaris_list }, { 0x81, blkup_minix_list },
+        };
+        struct blkup_nest n = {
+                .start_sectors = m->start * l->scale, .size_sectors = m->size * l->scale, .type = m->type,
+                .next_number = l->next_number,
+        };
+
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(kinds); i++) {
+                enum blkup_outcome o;
+
+                if (kinds[i].type != m->type)
+                        continue;
+                o = kinds[i].list(l->v, &n, l->e);
+                l->next_number = n.next_number;
+                if (o == BLKUP_NEED || o == BLKUP_UNREADABLE)
+                        return o;
+        }
+        return BLKUP_FOUND;
+}
+
 static enum blkup_outcome list(struct blkup_view *v, struct blkup_bytes mbr, struct blkup_entries *e)
 {
         struct listing l = {
@@ -176,6 +205,16 @@ static enum blkup_outcome list(struct blkup_view *v, struct blkup_bytes mbr, str
                 if (m.size == 0 || !is_extended(m.type))
                         continue;
                 o = list_logicals(&l, m.start, m.size);
+                if (o != BLKUP_FOUND)
+                        return o;
+        }
+        for (unsigned i = 0; !v->is_tiny && i < BLKUP_MBR_ENTRIES; i++) {
+                struct blkup_mbr_entry m = blkup_mbr_entry(mbr, i);
+                enum blkup_outcome o;
+
+                if (m.size == 0 || is_extended(m.type))
+                        continue;
+                o = list_nested(&l, &m);
                 if (o != BLKUP_FOUND)
                         return o;
         }
