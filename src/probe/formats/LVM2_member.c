@@ -3,7 +3,7 @@
  * LVM2_member: a physical volume. Source: the label as described in lvm2's man pages and libblkid's
  * documented offsets: the label stands in one of the first four 512-byte sectors and says in which.
  */
-#include "probe/format.h"
+#include "probe/formats/lvm.h"
 
 enum {
         LABEL_SECTOR = 8,   /* 64 bits */
@@ -23,12 +23,14 @@ static const struct blkup_magic magics[] = {
         { .at = 1536, .within = 24, .len = 8, .bytes = "LVM2 001" },
 };
 
-static void add_uuid(struct blkup_found *ret, struct blkup_bytes id)
+void blkup_lvm_uuid(struct blkup_found *ret, struct blkup_bytes id)
 {
         static const uint8_t groups[] = { 6, 4, 4, 4, 4, 4, 6 };
-        char text[32 + 7];
+        char text[BLKUP_LVM_ID_LEN + 6];
         size_t from = 0, to = 0;
 
+        if (id.len < BLKUP_LVM_ID_LEN)
+                return;
         for (size_t i = 0; i < sizeof(groups); i++) {
                 if (i > 0)
                         text[to++] = '-';
@@ -51,8 +53,8 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
         if (blkup_crc32(CRC_SEED, label.data + 20, LABEL_LEN - 20) != blkup_le32_at(label, LABEL_CRC))
                 return blkup_damaged(v, "label checksum mismatch");
         blkup_found_evidence(ret, 64 + 64 + 64 + 32);
-        if (blkup_sub_bytes(label, LABEL_PV_UUID, 32, &part))
-                add_uuid(ret, part);
+        if (blkup_sub_bytes(label, LABEL_PV_UUID, BLKUP_LVM_ID_LEN, &part))
+                blkup_lvm_uuid(ret, part);
         if (blkup_sub_bytes(label, LABEL_TYPE, 8, &part))
                 blkup_found_text(ret, "VERSION", part);
         ret->wiped_to = WIPED_BY_PVCREATE;

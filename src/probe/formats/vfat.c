@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "probe/formats/BitLocker.h"
 #include "probe/formats/vfat.h"
 
 /* Offsets in the boot sector, little-endian. */
@@ -65,6 +66,7 @@ static enum blkup_outcome fetch(struct blkup_view *v, unsigned magic_len, struct
         struct blkup_bytes bs;
         struct fat f;
         uint32_t dir_sectors, max, media, fat16;
+        enum blkup_outcome o;
 
         BLKUP_FETCH(v, 0, 512, &bs);
         f.bs = bs;
@@ -107,6 +109,11 @@ static enum blkup_outcome fetch(struct blkup_view *v, unsigned magic_len, struct
                 max = f.clusters > FAT12_MAX ? FAT16_MAX : FAT12_MAX;
         if (f.clusters > max)
                 return blkup_refuse(v, "more clusters than its FAT can number");
+        o = blkup_bitlocker_is_boot_sector(v);
+        if (o == BLKUP_FOUND)
+                return blkup_refuse(v, "boot sector of BitLocker");
+        if (o == BLKUP_NEED || o == BLKUP_UNREADABLE)
+                return o;
         *ret = f;
         return BLKUP_FOUND;
 }
