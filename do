@@ -15,7 +15,6 @@ DEPENDENCIES=(
         'ninja-build      build  what meson writes for'
         'pkg-config       build  finds the libraries below'
         'libsmartcols-dev build  tables with the column habits of lsblk'
-        'liburing-dev     build  batched reads'
         'scdoc            build  manual pages'
         'python3          build  meson, and the test summary'
         'util-linux       run    mkswap, losetup, blkid (an oracle)'

@@ -65,6 +65,7 @@ if ! have partx || ! have blkid; then
         finish
 fi
 
+# shellcheck disable=SC2317 # called by its name
 cut_dos() {
         sfdisk -q "$loop" <<'END'
 label: dos
@@ -76,6 +77,7 @@ start=30720,size=4096,type=83
 END
 }
 
+# shellcheck disable=SC2317 # called by its name
 cut_gpt() {
         sgdisk -n 1:2048:8191 -c '1:a näme "q"' -t 1:ef00 -A 1:set:2 -n 3:8192:12287 "$loop" >/dev/null
 }
