@@ -115,7 +115,9 @@ uint64_t blkup_crc64(uint64_t crc, const void *p, size_t n)
 
 #if defined(__x86_64__)
 
+#include <cpuid.h>
 #include <nmmintrin.h>
+#include <stdatomic.h>
 
 __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *p, size_t n)
 {
@@ -133,11 +135,22 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, c
         return crc;
 }
 
-/* Not CPUID here: a virtual machine traps it, which costs more than the checksum of a superblock. The
- * compiler's runtime asks once, before main(). */
+/*
+ * CPUID leaves a virtual machine, which costs more than the checksum of a superblock, so it is asked once and only when
+ * a checksum is wanted. (The compiler's own __builtin_cpu_supports() asks several times before main(), in every program
+ * that links this, and brings 3.5 KB.) What is kept is a fact of the CPU, the same for whoever writes it first.
+ */
 static bool has_instruction(void)
 {
-        return __builtin_cpu_supports("sse4.2");
+        static _Atomic int known; /* 0: not asked yet; 1: no; 2: yes */
+        int k = atomic_load_explicit(&known, memory_order_relaxed);
+        unsigned a, b, c, d;
+
+        if (k == 0) {
+                k = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_2) ? 2 : 1;
+                atomic_store_explicit(&known, k, memory_order_relaxed);
+        }
+        return k == 2;
 }
 
 #elif defined(__aarch64__)

@@ -54,6 +54,19 @@ static bool entry(struct blkup_entries *e, const struct blkup_entry *p)
         return false;
 }
 
+/* kpartx names its mappings "partN-" and the uuid of the device below. */
+static bool is_part_uuid(const char *uuid, unsigned *ret)
+{
+        unsigned n = 0;
+
+        if (strncmp(uuid, "part", 4) != 0)
+                return false;
+        for (uuid += 4; *uuid >= '0' && *uuid <= '9' && n < 100000; uuid++)
+                n = n * 10 + (unsigned) (*uuid - '0');
+        *ret = n;
+        return *uuid == '-' && n > 0;
+}
+
 /* Which partition of which disk, by sysfs; the disk's node is below /dev. false: none. */
 static bool ask_kernel(const struct blkup_block_info *info, struct wanted *w, char *node, size_t room,
                        uint32_t *ret_major, uint32_t *ret_minor)
@@ -70,7 +83,7 @@ static bool ask_kernel(const struct blkup_block_info *info, struct wanted *w, ch
         if (b->is_partition) {
                 w->start_sectors = b->start_sectors;
                 disk = blkup_sysblocks_disk_of(t, b);
-        } else if (b->dm_uuid && sscanf(b->dm_uuid, "part%u-", &w->number) == 1 && b->n_slaves == 1) {
+        } else if (b->dm_uuid && is_part_uuid(b->dm_uuid, &w->number) && b->n_slaves == 1) {
                 /* A partition that kpartx mapped on a multipath or RAID device. */
                 w->by_number = true;
                 if (blkup_sysblocks_load(NULL, 0, &all, NULL) == 0)
