@@ -113,7 +113,8 @@ static bool look_superblocks(struct blkup_probe *p, unsigned n, bool late)
                 if (p->state[k] == UNDECIDED) {
                         /* More hits than there is room for change nothing any more: the first two decide. */
                         to = &p->finds[p->n_finds < BLKUP_MAX_HITS ? p->n_finds : BLKUP_MAX_HITS - 1];
-                        o = try_format(p, f, to);
+                        o = p->is_as_planned && !blkup_plan_may_be(p, k) ? BLKUP_NOT_THIS
+                                                                         : try_format(p, f, to);
                         if (o == BLKUP_NEED) {
                                 decided = false;
                                 if (p->view.is_tiny || (f->usage & (BLKUP_USAGE_RAID | BLKUP_USAGE_CRYPTO)))
@@ -154,6 +155,8 @@ static unsigned collect_hits(struct blkup_probe *p)
 
         p->n_hits = 0;
         p->values = NULL;
+        if (p->n_finds == 0)
+                return 0;
         for (unsigned k = 0; k < p->plan.n_active; k++) {
                 const struct blkup_format *f = blkup_formats[p->plan.active[k]];
                 const struct blkup_found *found;
@@ -387,6 +390,7 @@ static void prepare_view(struct blkup_probe *p)
         p->no_superblocks = v->size <= 1024 && info->kind != BLKUP_BLOCK_CHAR;
         p->is_cdrom = info->is_cdrom;
         p->arena_used = 0;
+        p->is_as_planned = true;
         p->read_ns = 0;
 }
 
@@ -431,6 +435,7 @@ static void look_at_speed(struct blkup_probe *p)
 
         if (!p->may_switch || !p->block->info.is_removable || p->block->info.direct || p->view.is_tiny)
                 return;
+        p->is_as_planned = false;
         blkup_units_clear(&first);
         blkup_units_add(&first, 0, 0);
         blkup_reader_load(p, &first);
@@ -489,6 +494,7 @@ void blkup_engine_run(struct blkup_probe *p)
                 if (p->verdict == BLKUP_VERDICT_FOUND)
                         return;
                 p->no_superblocks = false;
+                p->is_as_planned = false;
         }
         run_course(p);
 }

@@ -34,6 +34,26 @@ struct blkup_units {
         unsigned n_high;
 };
 
+/*
+ * A magic reduced to what a fast look needs: up to four of its bytes, and where they are in the arena.
+ * Devices of one geometry are read into the same places, so this is worked out once and serves all of them.
+ */
+struct blkup_row {
+        uint32_t at; /* in the arena */
+        uint32_t mask, value;
+};
+#define BLKUP_MAX_ROWS 256
+
+/* What the plan of a device follows from. Compared byte by byte: no padding. */
+struct blkup_plan_key {
+        uint64_t size, session, merge_gap;
+        uint32_t sector_bytes, align_bytes;
+        uint32_t unit_shift, usages;
+        uint32_t no_tables, no_superblocks;
+        uint32_t is_whole, is_tiny;
+        uint32_t is_cdrom, is_valid;
+};
+
 /* What one device calls for. Groups of windows: the formats up to and including vfat, the tables, the other
  * formats. */
 struct blkup_plan {
@@ -43,6 +63,12 @@ struct blkup_plan {
         unsigned n_first; /* how many of them are up to and including vfat */
         uint16_t active_tables[BLKUP_MAX_TABLES];
         unsigned n_active_tables;
+        struct blkup_plan_key key;
+
+        struct blkup_row rows[BLKUP_MAX_ROWS];
+        uint16_t first_row[BLKUP_MAX_FORMATS +
+                           1]; /* of an active format; its rows end where the next one's begin */
+        unsigned n_with_rows;                      /* active formats whose rows are worked out */
 };
 
 struct blkup_read_log {
@@ -80,6 +106,7 @@ struct blkup_probe {
         uint64_t log_device; /* added to the offsets: 0, or something apart for the disk behind a partition */
         struct blkup_io_stats stats;
         uint64_t read_ns;        /* waited for all submissions */
+        bool is_as_planned;      /* nothing but the plan's own units was read so far, and all of it */
         bool may_switch;         /* to direct reads, when the device turns out to be slow */
         struct blkup_uring *ring;
         uint64_t planned_bytes;  /* of the batch under construction */
@@ -99,7 +126,12 @@ struct blkup_probe {
 };
 
 /* plan.c */
+/* Makes p->plan for the view, or keeps the last one where that fits. */
 void blkup_plan_make(struct blkup_probe *p);
+/* Forgets the plan: a setting that it follows from has changed. */
+void blkup_plan_forget(struct blkup_probe *p);
+/* Can active format k be here, as far as a fast look at its magics tells? Only while p->is_as_planned. */
+bool blkup_plan_may_be(struct blkup_probe *p, unsigned k);
 void blkup_units_clear(struct blkup_units *u);
 void blkup_units_add(struct blkup_units *u, uint64_t first, uint64_t last);
 void blkup_units_join(struct blkup_units *a, const struct blkup_units *b);

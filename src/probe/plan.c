@@ -83,7 +83,7 @@ static bool is_active(const struct blkup_probe *p, unsigned i)
         return v->is_whole || !(f->flags & BLKUP_WHOLE_ONLY);
 }
 
-void blkup_plan_make(struct blkup_probe *p)
+static void make(struct blkup_probe *p)
 {
         struct blkup_plan *plan = &p->plan;
         const struct blkup_view *v = &p->view;
@@ -116,4 +116,99 @@ void blkup_plan_make(struct blkup_probe *p)
                 plan->active_tables[plan->n_active_tables++] = (uint16_t) i;
                 add_rows(v, &plan->tables, t->magics, t->n_magics, t->needs, t->n_needs);
         }
+}
+
+void blkup_plan_forget(struct blkup_probe *p)
+{
+        p->plan.key.is_valid = 0;
+}
+
+void blkup_plan_make(struct blkup_probe *p)
+{
+        const struct blkup_view *v = &p->view;
+        const struct blkup_plan_key key = {
+                .size = v->size,
+                .session = v->session,
+                .merge_gap = p->merge_gap,
+                .sector_bytes = v->sector_bytes,
+                .align_bytes = p->block->align_bytes,
+                .unit_shift = v->unit_shift,
+                .usages = p->usages,
+                .no_tables = (p->flags & BLKUP_PROBE_NO_TABLES) != 0,
+                .no_superblocks = p->no_superblocks,
+                .is_whole = v->is_whole,
+                .is_tiny = v->is_tiny,
+                .is_cdrom = p->is_cdrom,
+                .is_valid = 1,
+        };
+
+        if (memcmp(&key, &p->plan.key, sizeof(key)) == 0)
+                return;
+        make(p);
+        p->plan.key = key;
+        p->plan.n_with_rows = 0;
+        p->plan.first_row[0] = 0;
+}
+
+/* The bytes of a row are where the search would find them. */
+static struct blkup_row make_row(struct blkup_probe *p, const struct blkup_magic *m)
+{
+        static const struct blkup_row never = { .mask = 0, .value = 1 }, perhaps = { .mask = 0, .value = 0 };
+        struct blkup_row row = { .at = 0 };
+        struct blkup_bytes b;
+        uint64_t base, at;
+        unsigned n_needs = p->view.n_needs;
+        enum blkup_outcome o;
+
+        if (!blkup_view_anchor(&p->view, m->anchor, m->at, &base) || !blkup_add(base, m->within, &at))
+                return never;
+        o = blkup_view_get(&p->view, at, m->len, &b);
+        p->view.n_needs = n_needs;
+        if (o == BLKUP_NOT_THIS)
+                return never;
+        if (o != BLKUP_FOUND || b.data < p->arena || (uint64_t) (b.data - p->arena) > p->arena_used)
+                return perhaps;
+        row.at = (uint32_t) (b.data - p->arena);
+        memcpy(&row.value, m->bytes, m->len < 4 ? m->len : 4);
+        memset(&row.mask, 0xff, m->len < 4 ? m->len : 4);
+        return row;
+}
+
+/* Works out the rows of the active formats up to and including k; false: no room for them. */
+static bool make_rows(struct blkup_probe *p, unsigned k)
+{
+        struct blkup_plan *plan = &p->plan;
+
+        for (; plan->n_with_rows <= k; plan->n_with_rows++) {
+                const struct blkup_format *f = blkup_formats[plan->active[plan->n_with_rows]];
+                unsigned n = plan->first_row[plan->n_with_rows];
+
+                if (n + f->n_magics > BLKUP_MAX_ROWS)
+                        return false;
+                for (unsigned i = 0; i < f->n_magics; i++)
+                        plan->rows[n++] = make_row(p, &f->magics[i]);
+                plan->first_row[plan->n_with_rows + 1] = (uint16_t) n;
+        }
+        return true;
+}
+
+bool blkup_plan_may_be(struct blkup_probe *p, unsigned k)
+{
+        const struct blkup_plan *plan = &p->plan;
+        unsigned i, end;
+
+        if (k >= plan->n_with_rows && !make_rows(p, k))
+                return true;
+        i = plan->first_row[k];
+        end = plan->first_row[k + 1];
+        if (i == end)
+                return true; /* no magic: its check looks itself */
+        for (; i < end; i++) {
+                uint32_t word;
+
+                memcpy(&word, p->arena + plan->rows[i].at, sizeof(word));
+                if ((word & plan->rows[i].mask) == plan->rows[i].value)
+                        return true;
+        }
+        return false;
 }

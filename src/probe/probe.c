@@ -66,6 +66,7 @@ int blkup_probe_set_types(struct blkup_probe *p, const char *list, bool invert, 
 {
         bool named[BLKUP_MAX_FORMATS] = { false };
 
+        blkup_plan_forget(p);
         if (!list || *list == '\0') {
                 memset(p->excluded, 0, sizeof(p->excluded));
                 return 0;

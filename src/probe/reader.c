@@ -47,6 +47,7 @@ void blkup_reader_note_bad(struct blkup_probe *p, uint64_t at, uint64_t len)
 {
         struct blkup_view *v = &p->view;
 
+        p->is_as_planned = false;
         /* Full: the last entry grows over what lies between, which errs on the side of "nothing can be said".
          */
         if (v->n_bad == BLKUP_VIEW_BAD) {
@@ -305,6 +306,8 @@ static void add_needs(struct blkup_probe *p, struct batch *b)
         struct blkup_view *v = &p->view;
         unsigned n = v->n_needs;
 
+        if (n > 0)
+                p->is_as_planned = false;
         sort_ranges(v->needs, n);
         for (unsigned i = 0; i < n;) {
                 uint64_t first = v->needs[i].at >> v->unit_shift;
