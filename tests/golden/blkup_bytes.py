@@ -88,6 +88,53 @@ def crc16_ccitt(data, seed=0):
     return crc
 
 
+def crc64(data):
+    """CRC-64/WE: most significant bit first, ones in and inverted out (bcache, bcachefs)."""
+    crc = 0xffffffffffffffff
+    for byte in data:
+        crc ^= byte << 56
+        for _ in range(8):
+            crc = (crc << 1 ^ (0x42f0e1eba9ea3693 if crc >> 63 else 0)) & 0xffffffffffffffff
+    return crc ^ 0xffffffffffffffff
+
+
+def xxh64(data, seed=0):
+    """xxHash, 64-bit variant (bcachefs)."""
+    prime = (0x9e3779b185ebca87, 0xc2b2ae3d27d4eb4f, 0x165667b19e3779f9, 0x85ebca77c2b2ae63, 0x27d4eb2f165667c5)
+    mask = (1 << 64) - 1
+
+    def turn(value, by):
+        return (value << by | value >> 64 - by) & mask
+
+    def mix(lane, value):
+        return turn((lane + value * prime[1]) & mask, 31) * prime[0] & mask
+
+    at, total = 0, seed + prime[4]
+    if len(data) >= 32:
+        lanes = [seed + prime[0] + prime[1], seed + prime[1], seed, seed - prime[0]]
+        while at + 32 <= len(data):
+            lanes = [mix(lane, value) for lane, value in zip(lanes, words(data[at:at + 32], 8))]
+            at += 32
+        total = sum(turn(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18)))
+        for lane in lanes:
+            total = ((total & mask ^ mix(0, lane)) * prime[0] + prime[3]) & mask
+    total = (total + len(data)) & mask
+    for size, scale, by, times, plus in ((8, 0, 27, prime[0], prime[3]), (4, prime[0], 23, prime[1], prime[2]),
+                                         (1, prime[4], 11, prime[0], 0)):
+        while at + size <= len(data):
+            value = int.from_bytes(data[at:at + size], 'little')
+            total = (turn(total ^ (mix(0, value) if size == 8 else value * scale & mask), by) * times + plus) & mask
+            at += size
+    for by, times in ((33, prime[1]), (29, prime[2]), (32, 1)):
+        total = (total ^ total >> by) * times & mask
+    return total
+
+
+def words(data, size, big=False):
+    """The integers of `size` bytes each that data is made of."""
+    return [int.from_bytes(data[at:at + size], 'big' if big else 'little') for at in range(0, len(data), size)]
+
+
 def main():
     path, rest = sys.argv[1], sys.argv[2:]
     with Image(path) as image:

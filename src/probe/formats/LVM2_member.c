@@ -43,12 +43,16 @@ void blkup_lvm_uuid(struct blkup_found *ret, struct blkup_bytes id)
 
 static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
 {
-        struct blkup_bytes label, part;
+        struct blkup_bytes pair, label, part;
+        size_t first;
 
-        BLKUP_FETCH(v, hit->base, LABEL_LEN, &label);
-        if (!blkup_equal_at(label, 0, "LABELONE", 8))
+        /* The type that matched may be in either sector of a pair; the label that counts is the first of the
+         * two. */
+        BLKUP_FETCH(v, hit->base & ~(uint64_t) 1023, 2 * LABEL_LEN, &pair);
+        first = blkup_equal_at(pair, 0, "LABELONE", 8) ? 0 : LABEL_LEN;
+        if (!blkup_sub_bytes(pair, first, LABEL_LEN, &label) || !blkup_equal_at(label, 0, "LABELONE", 8))
                 return blkup_refuse(v, "no label around the type");
-        if (blkup_le64_at(label, LABEL_SECTOR) != hit->base / 512)
+        if (blkup_le64_at(label, LABEL_SECTOR) != label.at / 512)
                 return blkup_damaged(v, "label says it stands elsewhere");
         if (blkup_crc32(CRC_SEED, label.data + 20, LABEL_LEN - 20) != blkup_le32_at(label, LABEL_CRC))
                 return blkup_damaged(v, "label checksum mismatch");
@@ -63,6 +67,6 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
 
 extern const struct blkup_format blkup_format_LVM2_member;
 const struct blkup_format blkup_format_LVM2_member = {
-        .name = "LVM2_member", .usage = BLKUP_USAGE_RAID, .flags = BLKUP_EVERY_MAGIC,
+        .name = "LVM2_member", .usage = BLKUP_USAGE_RAID,
         .magics = magics, .n_magics = BLKUP_ARRAY_SIZE(magics), .check = check,
 };
