@@ -433,8 +433,8 @@ static void *writer_main(void *arg)
                 s->a++;
                 s->b++;
                 blkup_rwsem_write_unlock(s->sem);
+                (void) __atomic_fetch_add(&s->writes, 1, __ATOMIC_RELAXED);
         }
-        (void) __atomic_fetch_add(&s->writes, n, __ATOMIC_RELAXED);
         return NULL;
 }
 
@@ -442,6 +442,7 @@ static void race(const struct kind *k, int n_readers, int n_writers, bool is_wil
 {
         struct shared s = { .is_wild = is_wild };
         pthread_t *t = calloc((size_t) (n_readers + n_writers), sizeof(*t));
+        uint64_t start = blkup_now_ns(), until;
         struct blkup_rwsem_stats st;
 
         assert_non_null(t);
@@ -451,11 +452,19 @@ static void race(const struct kind *k, int n_readers, int n_writers, bool is_wil
                         assert_int_equal(pthread_create(&t[i], NULL,
                                                         i < n_readers ? reader_main : writer_main, &s),
                                          0);
-                blkup_sleep_until_ns(blkup_now_ns() + ms * MS, NULL);
+                until = blkup_now_ns() + ms * MS;
+                /* With many more threads than CPUs a writer may not even have begun by then. Ends: 20 s at
+                 * most. */
+                do
+                        blkup_sleep_until_ns(until, NULL);
+                while (__atomic_load_n(&s.writes, __ATOMIC_RELAXED) < 10 &&
+                       (until = blkup_now_ns() + 10 * MS) < start + 20000 * MS);
                 __atomic_store_n(&s.stop, 1, __ATOMIC_RELAXED);
                 for (int i = 0; i < n_readers + n_writers; i++)
                         assert_int_equal(pthread_join(t[i], NULL), 0);
-                assert_true(s.reads > 0 && s.writes > 0 && s.a == s.b);
+                if (s.reads == 0 || s.writes == 0 || s.a != s.b)
+                        fail_msg("%s: %" PRIu64 " reads, %" PRIu64 " writes, %" PRIu64 " and %" PRIu64,
+                                 k->name, s.reads, s.writes, s.a, s.b);
                 blkup_rwsem_get_stats(s.sem, &st);
                 printf("  %-22s %2d+%d%s: %" PRIu64 " reads, %" PRIu64 " writes, %" PRIu64
                        " handed over, %" PRIu64 " barriers, reopened %" PRIu64
