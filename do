@@ -50,6 +50,7 @@ DEPENDENCIES=(
         'codespell        test   words in comments and documents'
         'git              test   the list of tracked files'
         'musl-tools       test   the small static build'
+        'liburcu-dev      bench  a peer of the reader-writer semaphore'
 )
 
 # Run by `./do run`: what the machine's tools can make and blkup can name.

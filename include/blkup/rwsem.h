@@ -49,7 +49,7 @@ struct blkup_rwsem_options {
         /*
          * After a writer, readers run a fence until one thread has done this many read locks; then they pass
          * without again, and the next writer needs a barrier. While they still fence, a writer needs none.
-         * 0: until that has cost what a barrier cost of late, at least 64.
+         * 0: until that has cost what 16 barriers cost of late, at least 64.
          * BLKUP_RWSEM_OPEN_AT_ONCE: readers never fence, every writer (or batch of them) issues its barrier.
          */
         uint32_t fenced_reads;

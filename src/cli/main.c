@@ -8,6 +8,7 @@
 /* The table of commands, in the order of their help. */
 static const struct blkup_cli_command *const commands[] = {
         &blkup_cli_command_probe,
+        &blkup_cli_command_bench,
         &blkup_cli_command_help,
 };
 

@@ -116,14 +116,13 @@ void blkup_rwsem_release_wlock(struct blkup_rwsem_lock *l)
 
 /* ---- W1 to W3, X1 and X2 ---- */
 
-/* Readers shall fence until that has cost about what one barrier costs: whichever of the two the coming reads
- * and writes would make cheaper, the other was not more than twice as dear. The cost of a barrier depends on
- * what runs where (0.1 µs alone, 20 µs to interrupt a busy virtual CPU, 20 ms for a grace period), so it is
- * followed. */
+/* How long readers go on fencing follows what a barrier costs, which depends on what runs where: 0.1 µs
+ * alone, 20 µs to interrupt a busy virtual CPU, 20 ms for a grace period. */
 static void learn(struct blkup_rwsem_lock *l, uint64_t took_ns)
 {
         uint64_t reads = (3 * (uint64_t) __atomic_load_n(&l->fenced_reads, __ATOMIC_RELAXED) +
-                          took_ns / BLKUP_RWSEM_FENCED_NS) / 4;
+                          BLKUP_RWSEM_PATIENCE * took_ns / BLKUP_RWSEM_FENCED_NS) /
+                         4;
 
         if (reads < BLKUP_RWSEM_MIN_FENCED_READS)
                 reads = BLKUP_RWSEM_MIN_FENCED_READS;

@@ -25,7 +25,7 @@ check() {
         fi
 }
 
-for path in "$root"/docs/man/*.scd; do
+for path in "$root"/docs/man/*.8.scd; do
         page=${path##*/}
         rm -rf run
         mkdir run
