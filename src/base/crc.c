@@ -136,9 +136,10 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, c
 }
 
 /*
- * CPUID leaves a virtual machine, which costs more than the checksum of a superblock, so it is asked once and only when
- * a checksum is wanted. (The compiler's own __builtin_cpu_supports() asks several times before main(), in every program
- * that links this, and brings 3.5 KB.) What is kept is a fact of the CPU, the same for whoever writes it first.
+ * CPUID leaves a virtual machine, which costs more than the checksum of a superblock, so it is asked once and
+ * only when a checksum is wanted. (The compiler's own __builtin_cpu_supports() asks several times before
+ * main(), in every program that links this, and brings 3.5 KB.) What is kept is a fact of the CPU, the same
+ * for whoever writes it first.
  */
 static bool has_instruction(void)
 {

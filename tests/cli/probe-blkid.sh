@@ -130,13 +130,15 @@ is 'udev gets no control character' "$("$blkup" probe -o udev -s LABEL controls.
 loops=()
 # shellcheck disable=SC2317 # called by the trap
 detach() {
-        for loop in "${loops[@]}"; do losetup -d "$loop" 2>/dev/null || true; done
+        for loop in "${loops[@]}"; do partx -d "$loop" 2>/dev/null || true; losetup -d "$loop" 2>/dev/null || true; done
         rm -rf "$work"
 }
 trap detach EXIT
 partitions_of() { # IMAGE: the partitions that the kernel made of it; the loop device in $loop
         loop=$(losetup --show -P -f "$1" 2>/dev/null) || return 1
         loops+=("$loop")
+        # Where the loop driver scans nothing (max_part=0), the kernel can be told.
+        compgen -G "${loop}p*" >/dev/null || partx -a "$loop" 2>/dev/null || true
         for ((i = 0; i < 20; i++)); do
                 compgen -G "${loop}p*" >/dev/null && return 0
                 sleep 0.1

@@ -273,7 +273,7 @@ static void numbers_do_not_know_the_locale(void **state)
         assert_int_equal(unsetenv("LOCPATH"), 0);
         if (!has_locale) {
                 print_message(
-                        "skipped: localedef made no locale (no localedef, no charmap, or another libc)\n");
+                        "SKIP: localedef made no locale (no localedef, no charmap, or another libc)\n");
                 skip();
         }
         (void) snprintf(seen, sizeof(seen), "%.1f", 0.5);
