@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The read side of liburcu's memb flavour, as `blkup bench rwsem --peer` asks for it: prints its name, then for
- * each line read_1, read_2 the ns of one rcu_read_lock + rcu_read_unlock, "-" for anything else. Inlined
+ * The read side of liburcu's memb flavour, as `blkup bench rwsem --peer` asks for it: prints its name, then
+ * for each line read_1, read_2 the ns of one rcu_read_lock + rcu_read_unlock, "-" for anything else. Inlined
  * (_LGPL_SOURCE), as ours is. Two threads: one on each of the first two CPUs.
  */
 #define _GNU_SOURCE
