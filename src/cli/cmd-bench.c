@@ -29,6 +29,7 @@ static const struct bench {
 } benches[] = {
         { "rwsem", "the semaphore beside pthread_rwlock: read and write, idle and busy", blkup_bench_rwsem },
         { "blocksize", "a block-size change under the algorithms of 2012 and ours", blkup_bench_blocksize },
+        { "probe", "the slow stick of 2010 under that year's reading policies and ours", blkup_bench_probe },
 };
 
 static void print_benches(void)

@@ -8,7 +8,9 @@
 /* The table of commands, in the order of their help. */
 static const struct blkup_cli_command *const commands[] = {
         &blkup_cli_command_probe,
+#if !BLKUP_IS_SMALL
         &blkup_cli_command_bench,
+#endif
         &blkup_cli_command_help,
 };
 

@@ -52,4 +52,15 @@ has 'a peer that says nothing' "$err" './mute'
 run "$blkup" bench --rounds 1 --peer ./nosuch rwsem
 is 'no such peer: exit' "$code" 1
 
+gives 'probe' 0 "$blkup" bench --json probe
+is 'probe: rows' "$(jq -r '.rows[] | .stick + "/" + .policy' <<<"$out" | xargs)" \
+        'blank/readahead blank/buffer-68k blank/buffer-4k blank/page-cache blank/blkup fat12/readahead fat12/buffer-68k fat12/buffer-4k fat12/page-cache fat12/blkup'
+is 'probe: the time is the bytes' "$(jq '[.rows[] | select((.ns * 15000 / 1e9 - .bytes | fabs) > 1)] | length' <<<"$out")" 0
+is 'probe: ours moves the least' "$(jq '[.rows | group_by(.stick)[] | (map(.bytes) | min) == (map(select(.policy == "blkup"))[0].bytes)] | all' \
+        <<<"$out")" true
+is 'probe: the 68 KiB buffer of 2010 took 4.9 s, and takes that here' \
+        "$(jq '[.rows[] | select(.policy == "buffer-68k" and .stick == "blank") | .ns / 1e9 | . > 4.5 and . < 5.5] | all' <<<"$out")" true
+gives 'probe as text' 0 "$blkup" bench probe
+has 'probe as text' "$out" 'FAT12 stick of 505 KiB'
+
 finish
