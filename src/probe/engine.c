@@ -374,6 +374,7 @@ static void prepare_view(struct blkup_probe *p)
         /* A disc says itself where its last session begins, unless the caller says what to look at. */
         v->session = p->session || p->area_at ? p->session : info->session_offset_bytes;
         v->is_whole = info->kind == BLKUP_BLOCK_FILE || info->kind == BLKUP_BLOCK_DISK;
+        v->is_disk = info->kind == BLKUP_BLOCK_DISK;
         v->is_tiny = v->size <= BLKUP_TINY_BYTES && info->kind != BLKUP_BLOCK_CHAR;
         v->wants_partitions = (p->flags & BLKUP_PROBE_PARTITIONS) != 0;
         v->found_type = NULL;

@@ -84,6 +84,7 @@ struct blkup_view {
         uint32_t sector_bytes;  /* logical sector */
         uint64_t session;       /* offset of the last session in bytes, 0 = none */
         bool is_whole;          /* a regular file or a whole disk, not a partition */
+        bool is_disk;           /* a whole disk, no file */
         bool is_tiny;           /* at most 1,474,560 bytes: a floppy's size */
         bool wants_partitions;  /* tables list their partitions (they need not otherwise) */
         const char *found_type; /* TYPE of the first superblock hit when tables are looked at; NULL = none */
