@@ -10,7 +10,7 @@
 enum { SYSV_LABEL = 440 /* 6 bytes */, SYSV_MAGIC = 504 };
 
 /* And in that of Xenix. */
-enum { XENIX_INODE_BLOCKS = 0 /* 16 bits */, XENIX_LABEL = 632 /* 6 bytes */, XENIX_MAGIC = 1016 };
+enum { XENIX_FIRST_ZONE = 0 /* 16 bits */, XENIX_LABEL = 632 /* 6 bytes */, XENIX_MAGIC = 1016 };
 #define XENIX_SB_AT 1024
 
 static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
@@ -25,18 +25,18 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
 
 /*
  * The magic has a sector that no other format of a small device needs. So the start of the superblock is
- * asked first, which is in memory anyway: a file system without blocks for inodes is none, and a blank device
+ * asked first, which is in memory anyway: where the data zones begin is never 0, and a blank device
  * costs nothing.
  */
 static enum blkup_outcome check_xenix(struct blkup_view *v, const struct blkup_hit *hit,
                                       struct blkup_found *ret)
 {
-        struct blkup_bytes inode_blocks, magic, label;
+        struct blkup_bytes first_zone, magic, label;
 
         (void) hit;
-        BLKUP_FETCH(v, XENIX_SB_AT + XENIX_INODE_BLOCKS, 2, &inode_blocks);
-        if (blkup_is_filled(inode_blocks, 0, 2, 0))
-                return blkup_refuse(v, "no inodes");
+        BLKUP_FETCH(v, XENIX_SB_AT + XENIX_FIRST_ZONE, 2, &first_zone);
+        if (blkup_is_filled(first_zone, 0, 2, 0))
+                return blkup_refuse(v, "no data zone");
         BLKUP_FETCH(v, XENIX_SB_AT + XENIX_MAGIC, 4, &magic);
         if (!blkup_equal_at(magic, 0, "\x44\x55\x2b\0", 4) && !blkup_equal_at(magic, 0, "\0\x2b\x55\x44", 4))
                 return BLKUP_NOT_THIS;
@@ -54,7 +54,7 @@ static enum blkup_outcome check_xenix(struct blkup_view *v, const struct blkup_h
         { .at = (block) * 1024 + 512, .within = SYSV_MAGIC, .len = 4, .bytes = "\xfd\x18\x7e\x20" }
 static const struct blkup_magic magics[] = { PLACE(0), PLACE(9), PLACE(15), PLACE(18) };
 
-static const struct blkup_needed xenix_needs[] = { { .at = XENIX_SB_AT + XENIX_INODE_BLOCKS, .len = 2 } };
+static const struct blkup_needed xenix_needs[] = { { .at = XENIX_SB_AT + XENIX_FIRST_ZONE, .len = 2 } };
 
 extern const struct blkup_format blkup_format_sysv, blkup_format_xenix;
 const struct blkup_format blkup_format_sysv = {
