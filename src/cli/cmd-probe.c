@@ -46,10 +46,8 @@ static const struct blkup_cli_option options[] = {
           "prints them (usual: full; on a terminal the table)" },
         { OPT_COLUMNS, 0, "columns", BLKUP_CLI_ARG, "LIST", NULL,
           "a table of these columns, see below; +LIST adds" },
-        { OPT_JSON, 0, "json", BLKUP_CLI_NO_ARG, NULL, NULL,
-          "JSON: all that is known, or the columns" },
-        { OPT_SHOW, 's', "match-tag", BLKUP_CLI_ARG, "TAG", NULL,
-          "print only this tag (may be repeated)" },
+        { OPT_JSON, 0, "json", BLKUP_CLI_NO_ARG, NULL, NULL, "JSON: all that is known, or the columns" },
+        { OPT_SHOW, 's', "match-tag", BLKUP_CLI_ARG, "TAG", NULL, "print only this tag (may be repeated)" },
         { OPT_TYPES, 'n', "match-types", BLKUP_CLI_ARG, "LIST", NULL,
           "look only for these types, as vfat,ext4;\n"
           "with no before the first: for all others" },
@@ -57,8 +55,7 @@ static const struct blkup_cli_option options[] = {
           "the same by usage: filesystem,raid,crypto,other" },
         { OPT_OFFSET, 'O', "offset", BLKUP_CLI_ARG, "BYTES", NULL,
           "begin here (suffixes K, M, G ... or KB, MB ...)" },
-        { OPT_SIZE, 'S', "size", BLKUP_CLI_ARG, "BYTES", NULL,
-          "look at this much; 0: up to the end" },
+        { OPT_SIZE, 'S', "size", BLKUP_CLI_ARG, "BYTES", NULL, "look at this much; 0: up to the end" },
         { OPT_SESSION, 0, "session-offset", BLKUP_CLI_ARG, "BYTES", NULL,
           "where the last session of an optical disc begins" },
         { OPT_STRICT, 0, "strict", BLKUP_CLI_NO_ARG, NULL, NULL,
@@ -69,8 +66,7 @@ static const struct blkup_cli_option options[] = {
           "nothing of the table that a partition stands in" },
         { OPT_NO_ENCODING, 'd', "no-encoding", BLKUP_CLI_NO_ARG, NULL, NULL,
           "full and export: values as they are" },
-        { OPT_BYTES, 'b', "bytes", BLKUP_CLI_NO_ARG, NULL, NULL,
-          "table: sizes in bytes" },
+        { OPT_BYTES, 'b', "bytes", BLKUP_CLI_NO_ARG, NULL, NULL, "table: sizes in bytes" },
         { OPT_NO_HEADINGS, 0, "noheadings", BLKUP_CLI_NO_ARG, NULL, NULL,
           "table: without the names of the columns" },
         { OPT_DIRECT, 0, "direct", BLKUP_CLI_ARG, "WHEN", "auto always never",
@@ -79,8 +75,7 @@ static const struct blkup_cli_option options[] = {
           "what it cost, a line a device on stderr" },
         { OPT_TIMELINE, 0, "timeline", BLKUP_CLI_ARG, "FILE.json", NULL,
           "where the time went, as trace events" },
-        { OPT_DEBUG, 0, "debug", BLKUP_CLI_NO_ARG, NULL, NULL,
-          "each read and each refusal, on stderr" },
+        { OPT_DEBUG, 0, "debug", BLKUP_CLI_NO_ARG, NULL, NULL, "each read and each refusal, on stderr" },
         { OPT_PROBE, 'p', "probe", BLKUP_CLI_NO_ARG, NULL, NULL,
           "for blkid's sake: this command always probes" },
         BLKUP_CLI_STANDARD_OPTIONS,
@@ -121,19 +116,6 @@ struct run {
         const char *device; /* for the debug lines */
 };
 
-/* Reads a size; the answer to a wrong one is the exit code. */
-static int parse_size(const struct blkup_cli_command *self, const char *what, const char *value,
-                      uint64_t *ret)
-{
-        int r = blkup_cli_parse_size(value, ret);
-
-        if (r == 0)
-                return 0;
-        return blkup_cli_usage_error(self, "%s: '%s' is no size in bytes%s", what, value,
-                                     r == -ERANGE ? ": does not fit into 64 bits"
-                                                  : "; as 1024, 4K, 1MiB, 10MB");
-}
-
 static int set_option(const struct blkup_cli_command *self, struct request *q, int id, const char *value)
 {
         int word;
@@ -168,12 +150,12 @@ static int set_option(const struct blkup_cli_command *self, struct request *q, i
                 q->usages = value;
                 break;
         case OPT_OFFSET:
-                return parse_size(self, "-O", value, &q->offset_bytes);
+                return blkup_cli_probe_parse_size(self, "-O", value, &q->offset_bytes);
         case OPT_SIZE:
-                return parse_size(self, "-S", value, &q->size_bytes);
+                return blkup_cli_probe_parse_size(self, "-S", value, &q->size_bytes);
         case OPT_SESSION:
                 q->has_session = true;
-                return parse_size(self, "--session-offset", value, &q->session_bytes);
+                return blkup_cli_probe_parse_size(self, "--session-offset", value, &q->session_bytes);
         case OPT_STRICT:
                 q->strict = true;
                 break;
@@ -242,88 +224,6 @@ static int check_request(const struct blkup_cli_command *self, struct request *q
         return 0;
 }
 
-/* "no" before a list, as blkid has it: what is listed is left out. It may stand before the others too. */
-static bool take_no(const char **list)
-{
-        if (strncmp(*list, "no", 2) != 0)
-                return false;
-        *list += 2;
-        return true;
-}
-
-static enum blkup_usage usage_of_word(const char *word, size_t len)
-{
-        for (unsigned bit = BLKUP_USAGE_FILESYSTEM; bit <= BLKUP_USAGE_OTHER; bit <<= 1) {
-                const char *name = blkup_usage_name((enum blkup_usage) bit);
-
-                if (name && strlen(name) == len && strncmp(name, word, len) == 0)
-                        return (enum blkup_usage) bit;
-        }
-        return (enum blkup_usage) 0;
-}
-
-static int set_usages(const struct blkup_cli_command *self, struct blkup_probe *p, const char *list)
-{
-        bool invert = take_no(&list);
-        unsigned usages = 0;
-
-        /* Ends: each turn goes past one word of the list. */
-        for (;;) {
-                size_t len = strcspn(list, ",");
-                enum blkup_usage usage = usage_of_word(list, len);
-
-                if (!usage)
-                        return blkup_cli_usage_error(
-                                self, "-u: unknown usage '%.*s'; known: filesystem raid crypto other",
-                                (int) (len > 200 ? 200 : len), list);
-                usages |= usage;
-                if (!list[len])
-                        break;
-                list += len + 1;
-        }
-        /* All that is not listed, with bits that no format has: so that "none is left" is not taken for "no
-         * filter". */
-        blkup_probe_set_usages(p, invert ? ~usages : usages);
-        return 0;
-}
-
-static int set_types(const struct blkup_cli_command *self, struct blkup_probe *p, const char *list)
-{
-        struct blkup_error err = { 0 };
-        bool invert = take_no(&list);
-        BLKUP_CLEANUP_FREE char *plain = malloc(strlen(list) + 1);
-        size_t n = 0;
-        int r;
-
-        if (!plain) {
-                blkup_cli_error(self->name, "out of memory");
-                return BLKUP_CLI_PROBE_EXIT_OTHER;
-        }
-        /* Ends: each turn goes past one name of the list. */
-        while (*list) {
-                size_t len;
-
-                if (invert && n > 0)
-                        (void) take_no(&list);
-                len = strcspn(list, ",");
-                if (len > 0) {
-                        if (n > 0)
-                                plain[n++] = ',';
-                        memcpy(plain + n, list, len);
-                        n += len;
-                }
-                list += len;
-                list += *list == ',';
-        }
-        plain[n] = '\0';
-        if (n == 0)
-                return blkup_cli_usage_error(self, "-n: the list is empty");
-        r = blkup_probe_set_types(p, plain, invert, &err);
-        if (r < 0)
-                return blkup_cli_usage_error(self, "-n: %s", *err.message ? err.message : strerror(-r));
-        return 0;
-}
-
 static void debug_line(void *to, const char *text)
 {
         const struct run *run = to;
@@ -356,9 +256,9 @@ static int set_up(const struct blkup_cli_command *self, struct run *run)
         int code = 0;
 
         if (q->types)
-                code = set_types(self, p, q->types);
+                code = blkup_cli_probe_set_types(self, p, q->types);
         else if (q->usages)
-                code = set_usages(self, p, q->usages);
+                code = blkup_cli_probe_set_usages(self, p, q->usages);
         if (code)
                 return code;
         blkup_probe_set_area(p, q->offset_bytes, q->size_bytes);
@@ -371,13 +271,6 @@ static int set_up(const struct blkup_cli_command *self, struct run *run)
         if (q->debug || environment_wants_debug())
                 blkup_probe_set_debug(p, debug_line, run);
         return 0;
-}
-
-/* Names that blkid would drop from its list: they end nothing, the next device is still looked at. */
-static bool is_dropped(int error)
-{
-        return error == -ENOENT || error == -ENOTDIR || error == -ELOOP || error == -ENAMETOOLONG ||
-               error == -ENOTBLK || error == -EISDIR;
 }
 
 /* Prints one answer. Negative errno: memory. */
@@ -404,73 +297,17 @@ static int print_answer(struct run *run, const struct blkup_cli_probe_answer *a)
         return r;
 }
 
-/* The message without the device that it may begin with, which is printed anyway. */
-static const char *message_of(const struct blkup_error *err, int error, const char *device)
+static int report(struct run *run, const char *device, const struct blkup_cli_probe_said *said,
+                  enum blkup_verdict verdict, const struct blkup_probe *probe)
 {
-        struct blkup_error named = { 0 };
-        size_t n;
-
-        /* As messages have it: cut, and without control characters. */
-        (void) blkup_fail(&named, error, "%s", device);
-        n = strlen(named.message);
-        if (!*err->message || strcmp(err->message, named.message) == 0)
-                return strerror(-error);
-        if (strncmp(err->message, named.message, n) == 0 && strncmp(err->message + n, ": ", 2) == 0)
-                return err->message + n + 2;
-        return err->message;
-}
-
-static int report_failure(struct run *run, const char *device, int error, const struct blkup_error *err,
-                          int *ret_code)
-{
-        const char *message = message_of(err, error, device);
-
-        blkup_cli_error("probe", "%s: %s%s", device, message,
-                        error == -EACCES || error == -EPERM ? "; try as root" : "");
-        /* The device was there and what went wrong was no "cannot be opened": not a 2, which some take for
-         * "empty". */
-        if (error == -EIO || error == -ENOMEM || error == -ETIMEDOUT)
-                *ret_code = BLKUP_CLI_PROBE_EXIT_OTHER;
-        else if (!is_dropped(error))
-                *ret_code = BLKUP_CLI_PROBE_EXIT_NOTHING;
+        if (*said->line)
+                blkup_cli_error("probe", "%s", said->line);
         return print_answer(run, &(struct blkup_cli_probe_answer){
-                .device = device, .verdict = BLKUP_VERDICT_UNKNOWN, .error = message,
-        });
-}
-
-static int report_verdict(struct run *run, const char *device, enum blkup_verdict verdict, int *ret_code)
-{
-        const char *trouble = blkup_probe_trouble(run->probe);
-
-        if (verdict == BLKUP_VERDICT_UNKNOWN && !*trouble)
-                trouble = "not all could be read";
-        switch (verdict) {
-        case BLKUP_VERDICT_FOUND:
-                *ret_code = BLKUP_CLI_PROBE_EXIT_FOUND;
-                if (*trouble)
-                        blkup_cli_error("probe", "%s: warning: %s", device, trouble);
-                break;
-        case BLKUP_VERDICT_NOTHING:
-                *ret_code = BLKUP_CLI_PROBE_EXIT_NOTHING;
-                break;
-        case BLKUP_VERDICT_AMBIVALENT:
-                *ret_code = BLKUP_CLI_PROBE_EXIT_AMBIVALENT;
-                /* udev gets its answer on stdout, and blkid says nothing else then. */
-                if (run->request->mode != BLKUP_CLI_PROBE_MODE_UDEV)
-                        blkup_cli_error("probe",
-                                        "%s: ambivalent result (probably more filesystems on the device, "
-                                        "use wipefs(8) to see more details)",
-                                        device);
-                break;
-        case BLKUP_VERDICT_UNKNOWN:
-                *ret_code = BLKUP_CLI_PROBE_EXIT_OTHER;
-                blkup_cli_error("probe", "%s: %s: nothing can be said; try again, and see dmesg(1)", device,
-                                trouble);
-                break;
-        }
-        return print_answer(run, &(struct blkup_cli_probe_answer){
-                .device = device, .probe = run->probe, .verdict = verdict, .error = trouble,
-        });
+                                         .device = device,
+                                         .probe = probe,
+                                         .verdict = verdict,
+                                         .error = said->text,
+                                 });
 }
 
 /* All devices in order. The answer modes of blkid end with the first device whose result is not 0; the table
@@ -485,27 +322,33 @@ static int run_devices(struct run *run)
         for (size_t i = 0; i < q->n_devices && (goes_on || first_code == 0); i++) {
                 struct blkup_error err = { 0 };
                 enum blkup_verdict verdict;
-                int code = 0, r;
+                struct blkup_cli_probe_said said;
+                int r;
 
                 run->device = q->devices[i];
                 r = blkup_probe_path(run->probe, run->device, &q->open, &verdict, &err);
                 if (r < 0) {
-                        n_looked_at += !is_dropped(r);
-                        r = report_failure(run, run->device, r, &err, &code);
+                        blkup_cli_probe_say_failure(run->device, r, &err, &said);
+                        n_looked_at += !said.is_dropped;
+                        r = report(run, run->device, &said, BLKUP_VERDICT_UNKNOWN, NULL);
                 } else {
                         n_looked_at++;
                         if (run->costs) {
                                 run->costs[run->n_costs].device = run->device;
                                 blkup_probe_stats(run->probe, &run->costs[run->n_costs++].stats);
                         }
-                        r = report_verdict(run, run->device, verdict, &code);
+                        /* udev gets its answer about an ambivalence on stdout, and blkid says nothing else.
+                         */
+                        blkup_cli_probe_say_verdict(run->device, run->probe, verdict,
+                                                    q->mode == BLKUP_CLI_PROBE_MODE_UDEV, &said);
+                        r = report(run, run->device, &said, verdict, run->probe);
                 }
                 if (r < 0) {
                         blkup_cli_error("probe", "%s: %s", run->device, strerror(-r));
                         return BLKUP_CLI_PROBE_EXIT_OTHER;
                 }
                 if (first_code == 0)
-                        first_code = code;
+                        first_code = said.code;
         }
         return n_looked_at > 0 ? first_code : BLKUP_CLI_PROBE_EXIT_NOTHING;
 }

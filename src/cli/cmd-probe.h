@@ -6,11 +6,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <blkup/probe.h>
 
 #include "base/cleanup.h"
+#include "base/error.h"
 #include "base/json.h"
+#include "cli/options.h"
 
 /* As blkid documents them, with one deviation: 2 only when every place was read. */
 enum blkup_cli_probe_exit {
@@ -55,7 +58,33 @@ struct blkup_cli_probe_answer {
         const struct blkup_probe *probe; /* NULL: could not be opened, see error */
         enum blkup_verdict verdict;
         const char *error;               /* what went wrong; "" when all was well */
+        const struct blkup_value *values; /* these instead of the probe's, for the text modes; may be NULL */
+        size_t n_values;
 };
+
+/*
+ * probe-setup.c: what the options mean, and the words for what went wrong.
+ */
+/* Each returns 0, or the exit code after a line on stderr. */
+int blkup_cli_probe_parse_size(const struct blkup_cli_command *self, const char *what, const char *value,
+                               uint64_t *ret);
+int blkup_cli_probe_set_types(const struct blkup_cli_command *self, struct blkup_probe *p, const char *list);
+int blkup_cli_probe_set_usages(const struct blkup_cli_command *self, struct blkup_probe *p,
+                               const char *list);
+
+/* What there is to say about one device beside its answer. */
+struct blkup_cli_probe_said {
+        int code;         /* enum blkup_cli_probe_exit */
+        bool is_dropped;  /* a name that blkid would drop from its list: it ends nothing */
+        const char *text; /* what went wrong, without the device; "" */
+        char line[1400];  /* for stderr, without the command; "" when there is nothing to say there */
+        char text_copy[600];
+};
+void blkup_cli_probe_say_failure(const char *device, int error, const struct blkup_error *err,
+                                 struct blkup_cli_probe_said *ret);
+/* is_told: an ambivalence stands on stdout. */
+void blkup_cli_probe_say_verdict(const char *device, const struct blkup_probe *p, enum blkup_verdict verdict,
+                                 bool is_told, struct blkup_cli_probe_said *ret);
 
 /*
  * probe-output.c: -o full, value, device, udev, export; byte-equal to blkid -p.
@@ -65,6 +94,8 @@ struct blkup_cli_probe_text {
         const struct blkup_cli_probe_show *show;
         bool no_encoding; /* -d */
         bool had_device;  /* udev and export put an empty line between devices */
+        bool skip_empty;  /* a device of which nothing is shown leaves no line (blkid without -p) */
+        FILE *out;        /* NULL: stdout */
 };
 void blkup_cli_probe_print_text(struct blkup_cli_probe_text *t, const struct blkup_cli_probe_answer *a);
 

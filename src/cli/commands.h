@@ -6,6 +6,7 @@
 #include "cli/options.h"
 
 extern const struct blkup_cli_command blkup_cli_command_bench;
+extern const struct blkup_cli_command blkup_cli_command_blkid;
 extern const struct blkup_cli_command blkup_cli_command_help;
 extern const struct blkup_cli_command blkup_cli_command_probe;
 

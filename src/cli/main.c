@@ -9,6 +9,7 @@
 static const struct blkup_cli_command *const commands[] = {
         &blkup_cli_command_probe,
 #if !BLKUP_IS_SMALL
+        &blkup_cli_command_blkid,
         &blkup_cli_command_bench,
 #endif
         &blkup_cli_command_help,

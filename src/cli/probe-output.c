@@ -51,23 +51,23 @@ bool blkup_cli_probe_is_shown(const struct blkup_cli_probe_show *show, const cha
         return false;
 }
 
-static void print_encoded(size_t (*encode)(const char *in, size_t n, char *out, size_t cap), const char *s,
-                          size_t n)
+static void print_encoded(FILE *f, size_t (*encode)(const char *in, size_t n, char *out, size_t cap),
+                          const char *s, size_t n)
 {
         char out[5 * PIECE + 1];
 
         while (n > 0) {
                 size_t k = n < PIECE ? n : PIECE;
 
-                (void) fwrite(out, 1, encode(s, k, out, sizeof(out)), stdout);
+                (void) fwrite(out, 1, encode(s, k, out, sizeof(out)), f);
                 s += k;
                 n -= k;
         }
 }
 
-static void print_raw(const char *s, size_t n)
+static void print_raw(FILE *f, const char *s, size_t n)
 {
-        (void) fwrite(s, 1, n, stdout);
+        (void) fwrite(s, 1, n, f);
 }
 
 static bool has_suffix(const char *s, const char *suffix)
@@ -82,20 +82,21 @@ static bool has_prefix(const char *s, const char *prefix)
         return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
-static void print_udev_encoded(const char *key, const char *tag, const char *suffix, const char *s, size_t n)
+static void print_udev_encoded(FILE *f, const char *key, const char *tag, const char *suffix, const char *s,
+                               size_t n)
 {
         char out[BLKUP_UDEV_ENC_CAP];
 
         blkup_encode_udev(s, n, out, sizeof(out));
-        printf("%s%s%s=%s\n", key, tag, suffix, out);
+        fprintf(f, "%s%s%s=%s\n", key, tag, suffix, out);
 }
 
-static void print_udev_safe(const char *key, const char *tag, const char *s, size_t n)
+static void print_udev_safe(FILE *f, const char *key, const char *tag, const char *s, size_t n)
 {
         char out[BLKUP_UDEV_SAFE_CAP];
 
         blkup_encode_udev_safe(s, n, out, sizeof(out));
-        printf("%s%s=%s\n", key, tag, out);
+        fprintf(f, "%s%s=%s\n", key, tag, out);
 }
 
 static bool has_control(const char *s, size_t n)
@@ -108,38 +109,38 @@ static bool has_control(const char *s, size_t n)
 
 /* blkid prints these as they are. They are numbers and words, but for a few texts of rare formats (MOUNT of
  * ocfs): a line break in one of those would be a further property for udev, so such a value is encoded. */
-static void print_udev_plain(const char *key, const char *tag, const char *s, size_t n)
+static void print_udev_plain(FILE *f, const char *key, const char *tag, const char *s, size_t n)
 {
         if (has_control(s, n))
-                print_udev_encoded(key, tag, "", s, n);
+                print_udev_encoded(f, key, tag, "", s, n);
         else
-                printf("%s%s=%.*s\n", key, tag, (int) n, s);
+                fprintf(f, "%s%s=%.*s\n", key, tag, (int) n, s);
 }
 
-static void print_udev(const char *tag, const char *s, size_t n)
+static void print_udev(FILE *f, const char *tag, const char *s, size_t n)
 {
         if (strcmp(tag, "TYPE") == 0 || strcmp(tag, "VERSION") == 0 || has_suffix(tag, "_ID"))
-                print_udev_encoded("ID_FS_", tag, "", s, n);
+                print_udev_encoded(f, "ID_FS_", tag, "", s, n);
         else if (strcmp(tag, "UUID") == 0 || strcmp(tag, "UUID_SUB") == 0 || has_prefix(tag, "LABEL")) {
-                print_udev_safe("ID_FS_", tag, s, n);
-                print_udev_encoded("ID_FS_", tag, "_ENC", s, n);
+                print_udev_safe(f, "ID_FS_", tag, s, n);
+                print_udev_encoded(f, "ID_FS_", tag, "_ENC", s, n);
         } else if (strcmp(tag, "PTUUID") == 0)
-                print_udev_plain("ID_PART_TABLE_UUID", "", s, n);
+                print_udev_plain(f, "ID_PART_TABLE_UUID", "", s, n);
         else if (strcmp(tag, "PTTYPE") == 0)
-                print_udev_plain("ID_PART_TABLE_TYPE", "", s, n);
+                print_udev_plain(f, "ID_PART_TABLE_TYPE", "", s, n);
         else if (strcmp(tag, "PART_ENTRY_NAME") == 0 || strcmp(tag, "PART_ENTRY_TYPE") == 0)
-                print_udev_encoded("ID_", tag, "", s, n);
+                print_udev_encoded(f, "ID_", tag, "", s, n);
         else if (has_prefix(tag, "PART_ENTRY_"))
-                print_udev_plain("ID_", tag, s, n);
+                print_udev_plain(f, "ID_", tag, s, n);
         else if (strcmp(tag, "ALIGNMENT_OFFSET") == 0 ||
                  (strlen(tag) >= 15 && (has_suffix(tag, "_SECTOR_SIZE") || has_suffix(tag, "_IO_SIZE"))))
-                print_udev_plain("ID_IOLIMIT_", tag, s, n);
+                print_udev_plain(f, "ID_IOLIMIT_", tag, s, n);
         else
-                print_udev_plain("ID_FS_", tag, s, n);
+                print_udev_plain(f, "ID_FS_", tag, s, n);
 }
 
 /* The one line that udev gets for a device with more than one type. */
-static void print_udev_ambivalent(const struct blkup_probe *p)
+static void print_udev_ambivalent(FILE *f, const struct blkup_probe *p)
 {
         char usage[BLKUP_UDEV_ENC_CAP], type[BLKUP_UDEV_ENC_CAP], version[BLKUP_UDEV_ENC_CAP];
         size_t n = blkup_probe_n_hits(p);
@@ -151,43 +152,43 @@ static void print_udev_ambivalent(const struct blkup_probe *p)
                 blkup_encode_udev(word ? word : "", word ? strlen(word) : 0, usage, sizeof(usage));
                 blkup_encode_udev(hit.type, strlen(hit.type), type, sizeof(type));
                 blkup_encode_udev(hit.version, strlen(hit.version), version, sizeof(version));
-                printf("%s%s:%s%s%s", i == 0 ? "ID_FS_AMBIVALENT=" : " ", usage, type, *version ? ":" : "",
-                       version);
+                fprintf(f, "%s%s:%s%s%s", i == 0 ? "ID_FS_AMBIVALENT=" : " ", usage, type,
+                        *version ? ":" : "", version);
         }
         if (n > 0)
-                printf("\n");
+                fprintf(f, "\n");
 }
 
-static void print_value(const struct blkup_cli_probe_text *t, const char *device, const char *tag,
+static void print_value(FILE *f, const struct blkup_cli_probe_text *t, const char *device, const char *tag,
                         const char *s, size_t n, bool first)
 {
         switch (t->mode) {
         case BLKUP_CLI_PROBE_MODE_VALUE:
-                print_raw(s, n);
-                printf("\n");
+                print_raw(f, s, n);
+                fprintf(f, "\n");
                 break;
         case BLKUP_CLI_PROBE_MODE_UDEV:
-                print_udev(tag, s, n);
+                print_udev(f, tag, s, n);
                 break;
         case BLKUP_CLI_PROBE_MODE_EXPORT:
                 if (first)
-                        printf("DEVNAME=%s\n", device);
-                printf("%s=", tag);
+                        fprintf(f, "DEVNAME=%s\n", device);
+                fprintf(f, "%s=", tag);
                 if (t->no_encoding)
-                        print_raw(s, n);
+                        print_raw(f, s, n);
                 else
-                        print_encoded(blkup_encode_export, s, n);
-                printf("\n");
+                        print_encoded(f, blkup_encode_export, s, n);
+                fprintf(f, "\n");
                 break;
         default:
                 if (first)
-                        printf("%s:", device);
-                printf(" %s=\"", tag);
+                        fprintf(f, "%s:", device);
+                fprintf(f, " %s=\"", tag);
                 if (t->no_encoding)
-                        print_raw(s, n);
+                        print_raw(f, s, n);
                 else
-                        print_encoded(blkup_encode_full, s, n);
-                printf("\"");
+                        print_encoded(f, blkup_encode_full, s, n);
+                fprintf(f, "\"");
                 break;
         }
 }
@@ -195,32 +196,36 @@ static void print_value(const struct blkup_cli_probe_text *t, const char *device
 void blkup_cli_probe_print_text(struct blkup_cli_probe_text *t, const struct blkup_cli_probe_answer *a)
 {
         bool is_block = t->mode == BLKUP_CLI_PROBE_MODE_UDEV || t->mode == BLKUP_CLI_PROBE_MODE_EXPORT;
-        size_t n = a->probe ? blkup_probe_n_values(a->probe) : 0;
+        size_t n = a->values ? a->n_values : a->probe ? blkup_probe_n_values(a->probe) : 0;
+        FILE *f = t->out ? t->out : stdout;
         bool first = true;
 
         if (a->verdict == BLKUP_VERDICT_AMBIVALENT) {
                 if (t->mode == BLKUP_CLI_PROBE_MODE_UDEV)
-                        print_udev_ambivalent(a->probe);
+                        print_udev_ambivalent(f, a->probe);
                 return;
         }
         if (a->verdict != BLKUP_VERDICT_FOUND || n == 0)
                 return;
         if (t->mode == BLKUP_CLI_PROBE_MODE_DEVICE) {
-                printf("%s\n", a->device);
+                fprintf(f, "%s\n", a->device);
                 return;
         }
-        if (is_block && t->had_device)
-                printf("\n");
-        t->had_device = true;
+        if (is_block && t->had_device && !t->skip_empty)
+                fprintf(f, "\n");
+        t->had_device |= !t->skip_empty;
         for (size_t i = 0; i < n; i++) {
-                struct blkup_value v = blkup_probe_value(a->probe, i);
+                struct blkup_value v = a->values ? a->values[i] : blkup_probe_value(a->probe, i);
 
                 if (!blkup_cli_probe_is_shown(t->show, v.name))
                         continue;
-                print_value(t, a->device, v.name, v.value, strnlen(v.value, v.len), first);
+                if (first && is_block && t->skip_empty && t->had_device)
+                        fprintf(f, "\n");
+                t->had_device = true;
+                print_value(f, t, a->device, v.name, v.value, strnlen(v.value, v.len), first);
                 first = false;
         }
         /* Also when -s left nothing to show: blkid ends the line that it did not begin. */
-        if (t->mode == BLKUP_CLI_PROBE_MODE_FULL)
-                printf("\n");
+        if (t->mode == BLKUP_CLI_PROBE_MODE_FULL && !(first && t->skip_empty))
+                fprintf(f, "\n");
 }

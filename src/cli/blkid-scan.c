@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * blkid without -p: which devices there are, and what is on them, looked at live and several at a time. There
+ * is no cache file: one device costs less to look at than the file costs to read and to distrust.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "cli/blkid.h"
+#include "host/hostfile.h"
+#include "sync/pool.h"
+
+/* A disk answers while another one seeks: more threads than CPUs pay off, up to a point. */
+#define MAX_WORKERS 8
+
+/* As libblkid ranks them: device-mapper above what it is made of, md above its members. */
+#define PRIORITY_DM_LEAF 45
+#define PRIORITY_DM      40
+#define PRIORITY_MD      10
+
+const char *blkup_cli_blkid_value(const struct blkup_cli_blkid_device *d, const char *tag)
+{
+        for (size_t i = 0; i < d->n_values; i++)
+                if (strcmp(d->values[i].name, tag) == 0)
+                        return d->values[i].value;
+        return NULL;
+}
+
+int blkup_cli_blkid_add(struct blkup_cli_blkid_devices *l, const char *name)
+{
+        struct blkup_cli_blkid_device *d;
+
+        if (l->n == l->cap) {
+                size_t cap = l->cap ? 2 * l->cap : 16;
+
+                d = reallocarray(l->devices, cap, sizeof(*d));
+                if (!d)
+                        return -ENOMEM;
+                l->devices = d;
+                l->cap = cap;
+        }
+        d = &l->devices[l->n];
+        memset(d, 0, sizeof(*d));
+        d->name = strdup(name);
+        if (!d->name)
+                return -ENOMEM;
+        l->n++;
+        return 0;
+}
+
+static void free_values(struct blkup_cli_blkid_device *d)
+{
+        for (size_t i = 0; i < d->n_values; i++)
+                free((void *) (uintptr_t) d->values[i].value);
+        free(d->values);
+        d->values = NULL;
+        d->n_values = 0;
+}
+
+void blkup_cli_blkid_free(struct blkup_cli_blkid_devices *l)
+{
+        for (size_t i = 0; i < l->n; i++) {
+                free_values(&l->devices[i]);
+                free(l->devices[i].name);
+        }
+        free(l->devices);
+        *l = (struct blkup_cli_blkid_devices){ 0 };
+}
+
+static int priority_of(const struct blkup_sysblock *b)
+{
+        if (b->dm_name)
+                return b->n_holders == 0 ? PRIORITY_DM_LEAF : PRIORITY_DM;
+        return b->md_array_state ? PRIORITY_MD : 0;
+}
+
+/* How many minors the kernel keeps for a disk and its partitions: 1 for a drive whose medium has none, as a
+ * floppy or a CD-ROM. Such a drive is not opened unless it is named: that may start a motor or take a tray
+ * in.
+ */
+static bool may_have_partitions(const char *root, const struct blkup_sysblock *b)
+{
+        char path[PATH_MAX];
+        uint64_t range = 0;
+        int fd;
+
+        if ((size_t) snprintf(path, sizeof(path), "sys/%s", b->sys_path) >= sizeof(path))
+                return false;
+        fd = blkup_host_open(root, path, O_PATH | O_DIRECTORY);
+        if (fd < 0)
+                return false;
+        if (blkup_host_attribute_u64(fd, "ext_range", &range) < 0)
+                range = 0;
+        (void) blkup_close(fd);
+        return range != 1;
+}
+
+static bool has_partitions(const struct blkup_sysblocks *t, size_t i)
+{
+        /* A disk stands before its partitions. */
+        return i + 1 < t->n && t->blocks[i + 1].is_partition &&
+               t->blocks[i + 1].disk_major == t->blocks[i].dev_major &&
+               t->blocks[i + 1].disk_minor == t->blocks[i].dev_minor;
+}
+
+static bool is_scanned(const char *root, const struct blkup_sysblocks *t, size_t i)
+{
+        const struct blkup_sysblock *b = &t->blocks[i];
+
+        if (!b->has_devno || b->is_hidden || b->size_sectors == 0 || b->dm_is_suspended)
+                return false;
+        if (b->is_partition)
+                return b->size_sectors != 2; /* an extended partition of a dos table: a table, no more */
+        return !has_partitions(t, i) && (!b->is_removable || may_have_partitions(root, b));
+}
+
+static void node_of(const struct blkup_sysblock *b, char *out, size_t cap)
+{
+        if (b->dm_name) {
+                (void) snprintf(out, cap, "/dev/mapper/%s", b->dm_name);
+                if (access(out, F_OK) == 0)
+                        return;
+        }
+        (void) snprintf(out, cap, "/dev/%s", b->dev_name);
+}
+
+int blkup_cli_blkid_add_all(struct blkup_cli_blkid_devices *l, const char *root, struct blkup_error *err)
+{
+        struct blkup_sysblocks *t = NULL;
+        int r = blkup_sysblocks_load(root, BLKUP_SYSFS_LINKS | BLKUP_SYSFS_STACK, &t, err);
+
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < t->n && r == 0; i++) {
+                const struct blkup_sysblock *b = &t->blocks[i];
+                char node[PATH_MAX];
+
+                if (!is_scanned(root, t, i))
+                        continue;
+                node_of(b, node, sizeof(node));
+                r = blkup_cli_blkid_add(l, node);
+                if (r == 0) {
+                        struct blkup_cli_blkid_device *d = &l->devices[l->n - 1];
+
+                        d->dev_major = b->dev_major;
+                        d->dev_minor = b->dev_minor;
+                        d->priority = priority_of(b);
+                        d->is_scanned = true;
+                }
+        }
+        (void) blkup_sysblocks_free(t);
+        return r;
+}
+
+void blkup_cli_blkid_canonical(const char *path, char *out, size_t cap)
+{
+        BLKUP_CLEANUP_FREE char *real = realpath(path, NULL);
+        struct blkup_sysblocks *t = NULL;
+        struct stat st;
+
+        (void) snprintf(out, cap, "%s", real ? real : path);
+        if (stat(path, &st) < 0 || !S_ISBLK(st.st_mode) ||
+            blkup_sysblocks_load_one(NULL, major(st.st_rdev), minor(st.st_rdev), BLKUP_SYSFS_STACK, &t,
+                                     NULL) < 0)
+                return;
+        if (t->blocks[0].dm_name)
+                node_of(&t->blocks[0], out, cap);
+        (void) blkup_sysblocks_free(t);
+}
+
+/* The tags that blkid shows without -p, by their names there; NULL: not shown. */
+static const char *tag_of(const char *name)
+{
+        static const char *const left_out[] = { "VERSION",     "USAGE",       "FSSIZE",
+                                                "FSLASTBLOCK", "FSBLOCKSIZE", "ENDIANNESS" };
+
+        if (strcmp(name, "PART_ENTRY_UUID") == 0)
+                return "PARTUUID";
+        if (strcmp(name, "PART_ENTRY_NAME") == 0)
+                return "PARTLABEL";
+        if (strncmp(name, "PART_ENTRY_", 11) == 0 || strstr(name, "_ID"))
+                return NULL;
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(left_out); i++)
+                if (strcmp(name, left_out[i]) == 0)
+                        return NULL;
+        return name;
+}
+
+/* A tag stands once, where it came first, with what was said last. */
+static struct blkup_value *slot_of(struct blkup_cli_blkid_device *d, const char *tag)
+{
+        for (size_t i = 0; i < d->n_values; i++)
+                if (strcmp(d->values[i].name, tag) == 0)
+                        return &d->values[i];
+        return &d->values[d->n_values];
+}
+
+static int copy_values(struct blkup_cli_blkid_device *d, const struct blkup_probe *p)
+{
+        size_t n = blkup_probe_n_values(p);
+
+        d->values = calloc(n ? n : 1, sizeof(*d->values));
+        if (!d->values)
+                return -ENOMEM;
+        for (size_t i = 0; i < n; i++) {
+                struct blkup_value v = blkup_probe_value(p, i), *to;
+                const char *tag = tag_of(v.name);
+                char *copy;
+
+                if (!tag)
+                        continue;
+                copy = strndup(v.value, v.len);
+                if (!copy)
+                        return -ENOMEM;
+                to = slot_of(d, tag);
+                if (to == &d->values[d->n_values])
+                        d->n_values++;
+                else
+                        free((void *) (uintptr_t) to->value);
+                *to = (struct blkup_value){ .name = tag, .value = copy, .len = strlen(copy) };
+        }
+        return 0;
+}
+
+static int probe_one(struct blkup_probe *p, struct blkup_cli_blkid_device *d)
+{
+        struct blkup_error err = { 0 };
+        int r = blkup_probe_path(p, d->name, NULL, &d->verdict, &err);
+
+        free_values(d);
+        if (r < 0) {
+                d->verdict = BLKUP_VERDICT_UNKNOWN;
+                blkup_cli_probe_say_failure(d->name, r, &err, &d->said);
+                return 0;
+        }
+        blkup_cli_probe_say_verdict(d->name, p, d->verdict, false, &d->said);
+        return d->verdict == BLKUP_VERDICT_FOUND ? copy_values(d, p) : 0;
+}
+
+struct scan {
+        struct blkup_cli_blkid_devices *list;
+        struct blkup_probe *probes[MAX_WORKERS]; /* of each worker, made when it has work */
+        atomic_size_t next;
+};
+
+/* A worker of the pool is not one thread for ever, so the prober goes with the node: a node is a worker here,
+ * and takes devices until none is left. */
+static int scan_some(struct blkup_pool *pool, uint32_t node, unsigned worker, void *arg,
+                     struct blkup_error *err)
+{
+        struct scan *s = arg;
+        size_t i;
+        int r;
+
+        (void) pool;
+        (void) worker;
+        s->probes[node] = blkup_probe_new();
+        if (!s->probes[node])
+                return blkup_fail_errno(err, -ENOMEM, "prober");
+        while ((i = atomic_fetch_add(&s->next, 1)) < s->list->n) {
+                r = probe_one(s->probes[node], &s->list->devices[i]);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+int blkup_cli_blkid_probe(struct blkup_cli_blkid_devices *l)
+{
+        unsigned n = (unsigned) (l->n < MAX_WORKERS ? l->n : MAX_WORKERS);
+        const struct blkup_pool_options options = { .workers = n };
+        struct blkup_pool_summary summary = { 0 };
+        struct scan s = { .list = l };
+        struct blkup_pool *pool = NULL;
+        uint32_t unused;
+        int r;
+
+        if (n == 0)
+                return 0;
+        atomic_init(&s.next, 0);
+        r = blkup_pool_new(&pool, MAX_WORKERS);
+        for (unsigned i = 0; i < n && r == 0; i++)
+                r = blkup_pool_add(pool,
+                                   &(struct blkup_pool_node){ .name = "scan", .run = scan_some, .arg = &s },
+                                   NULL, 0, &unused);
+        if (r == 0)
+                r = blkup_pool_run(pool, &options, &summary, NULL);
+        if (r == 0 && summary.failed > 0)
+                r = -ENOMEM;
+        (void) blkup_pool_unref(pool);
+        for (unsigned i = 0; i < n; i++)
+                (void) blkup_probe_unref(s.probes[i]);
+        return r;
+}
