@@ -212,8 +212,6 @@ static bool add_date(struct blkup_found *ret, struct blkup_bytes d, size_t at, b
         t = (const char *) d.data + at;
         if (blkup_is_filled(d, at, 16, '0') && (!has_zone || t[16] == 0))
                 return false; /* "not specified" */
-        if (blkup_is_filled(d, at, 16, 0))
-                return false;
         for (size_t i = 0; i < 16; i++) {
                 if (i >= 4 && i % 2 == 0)
                         text[to++] = '-';

@@ -32,7 +32,7 @@ enum {
         PVD_VOLUME_SET_ID = 72,  /* dstring of 128 */
         PVD_CHARSET = 200,
         PVD_APPLICATION = 345, PVD_IMPLEMENTATION = 389, /* 23 bytes each */
-        IUVD_ID = 21, IUVD_CHARSET = 52, IUVD_INFO_2 = 244, /* dstring of 36 */
+        IUVD_ID = 21, IUVD_CHARSET = 52, IUVD_INFO_1 = 244, /* dstring of 36 */
         LVD_CHARSET = 20, LVD_LABEL = 84, /* dstring of 128 */
         LVD_DOMAIN = 217, LVD_REVISION = 240, LVD_INTEGRITY_LENGTH = 432, LVD_INTEGRITY_AT = 436,
         LVID_PARTITIONS = 72, LVID_USE = 80, LVID_MIN_READ = 40, LVID_MIN_WRITE = 42,
@@ -215,7 +215,7 @@ static void take_descriptor(struct blkup_bytes d, struct volume *vol, struct blk
                    blkup_equal_at(d, IUVD_ID, "*UDF LV Info", 12)) {
                 vol->publisher = true;
                 if (is_osta(d, IUVD_CHARSET))
-                        add_dstring(ret, "PUBLISHER_ID", d, IUVD_INFO_2, 36);
+                        add_dstring(ret, "PUBLISHER_ID", d, IUVD_INFO_1, 36);
         } else if (tag == TAG_LOGICAL) {
                 if (!vol->integrity_length || !vol->integrity_at) {
                         vol->integrity_length = blkup_le32_at(d, LVD_INTEGRITY_LENGTH);
