@@ -3,6 +3,9 @@
  * The order in which formats are looked for. It is documented knowledge, and the tie-break:
  * - what hides or spans a file system comes before it: RAID members, volume managers, encryption. Their hit
  * ends the search (usage raid and crypto), so a mirror's half is not taken for the file system inside.
+ * - crypto_LUKS stands once, behind LVM. util-linux has it at the front a second time, for a drive that says
+ * by itself that it is locked (OPAL). That takes the drive's answer to a command, and here formats see bytes
+ * and nothing else.
  * - vfat's magics are the weakest of those that a floppy has, so a tiny device's first stage ends with it.
  * - of the ext family the narrowest claim comes first; jbd last, because only a journal device is left for
  * it.
