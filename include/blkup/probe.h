@@ -126,6 +126,15 @@ void blkup_probe_set_debug(struct blkup_probe *p, void (*line)(void *to, const c
 void blkup_probe_set_budget(struct blkup_probe *p, uint64_t bytes);
 
 /*
+ * The cage: from now on a child of this process looks at what is read, under seccomp's strict mode: it can
+ * read from and write to its parent, and end. One child serves all runs; one that dies over a device makes
+ * that run's verdict BLKUP_VERDICT_UNKNOWN and is replaced. Call it before other threads are started where
+ * that is possible; the child ends with the thread that started it. 0; -ENOSYS: this kernel has no seccomp
+ * (the prober works on without a cage); -ENOMEM, -EAGAIN: no child.
+ */
+int blkup_probe_set_cage(struct blkup_probe *p, bool on);
+
+/*
  * Runs.
  */
 

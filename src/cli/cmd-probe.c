@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "cli/cmd-probe.h"
 #include "cli/commands.h"
+#include "cli/confine.h"
 #include "cli/output.h"
 #include "cli/size.h"
 #include "cli/timeline.h"
@@ -33,6 +34,7 @@ enum {
         OPT_BYTES,
         OPT_NO_HEADINGS,
         OPT_DIRECT,
+        OPT_NO_CAGE,
         OPT_IO_STATS,
         OPT_TIMELINE,
         OPT_DEBUG,
@@ -71,6 +73,9 @@ static const struct blkup_cli_option options[] = {
           "table: without the names of the columns" },
         { OPT_DIRECT, 0, "direct", BLKUP_CLI_ARG, "WHEN", "auto always never",
           "read past the page cache: auto, always, never" },
+        { OPT_NO_CAGE, 0, "no-cage", BLKUP_CLI_NO_ARG, NULL, NULL,
+          "root only: look in this process, not in a child\n"
+          "that can do nothing else" },
         { OPT_IO_STATS, 0, "io-stats", BLKUP_CLI_OPTIONAL_ARG, "json", "json",
           "what it cost, a line a device on stderr" },
         { OPT_TIMELINE, 0, "timeline", BLKUP_CLI_ARG, "FILE.json", NULL,
@@ -91,7 +96,7 @@ struct request {
         const char *timeline;
         uint64_t offset_bytes, size_bytes, session_bytes;
         bool has_mode, json, has_columns, has_session;
-        bool strict, partitions, no_part_entry, no_encoding, bytes, no_headings, debug;
+        bool strict, partitions, no_part_entry, no_encoding, bytes, no_headings, debug, no_cage;
         enum { NO_STATS, STATS_LINES, STATS_JSON } stats;
         struct blkup_open_options open;
         char **devices;
@@ -112,6 +117,7 @@ struct run {
         struct blkup_cli_probe_text text;
         struct blkup_json json;
         struct cost *costs;
+        bool is_caged;
         size_t n_costs;
         const char *device; /* for the debug lines */
 };
@@ -156,6 +162,9 @@ static int set_option(const struct blkup_cli_command *self, struct request *q, i
         case OPT_SESSION:
                 q->has_session = true;
                 return blkup_cli_probe_parse_size(self, "--session-offset", value, &q->session_bytes);
+        case OPT_NO_CAGE:
+                q->no_cage = true;
+                break;
         case OPT_STRICT:
                 q->strict = true;
                 break;
@@ -249,6 +258,21 @@ static bool environment_wants_debug(void)
         return false;
 }
 
+/* What a device holds is a stranger's. Whoever may only read loses nothing when it is misread; root might. */
+static void start_cage(const struct blkup_cli_command *self, struct run *run)
+{
+        int r;
+
+        if (run->request->no_cage || geteuid() != 0)
+                return;
+        r = blkup_probe_set_cage(run->probe, true);
+        if (r < 0)
+                blkup_cli_error(self->name, "no cage for the parser (%s): this process looks itself",
+                                strerror(-r));
+        run->is_caged = r == 0;
+        blkup_cli_confine(run->request->timeline != NULL);
+}
+
 static int set_up(const struct blkup_cli_command *self, struct run *run)
 {
         const struct request *q = run->request;
@@ -268,6 +292,7 @@ static int set_up(const struct blkup_cli_command *self, struct run *run)
                                          (q->partitions ? BLKUP_PROBE_PARTITIONS : 0u) |
                                          (q->no_part_entry ? BLKUP_PROBE_NO_PART_ENTRY : 0u));
         blkup_probe_set_trace(p, run->trace);
+        start_cage(self, run);
         if (q->debug || environment_wants_debug())
                 blkup_probe_set_debug(p, debug_line, run);
         return 0;
@@ -371,6 +396,8 @@ static int answer(struct run *run)
                 blkup_json_key(j, "schema");
                 blkup_json_u64(j, PROBE_JSON_SCHEMA);
                 blkup_json_end_object(j);
+                blkup_json_key(j, "cage");
+                blkup_json_bool(j, run->is_caged);
                 blkup_json_key(j, "devices");
                 blkup_json_begin_array(j);
                 code = run_devices(run);

@@ -357,18 +357,24 @@ static bool advance(struct blkup_probe *p, struct course *c)
         return true;
 }
 
+uint64_t blkup_engine_area(const struct blkup_probe *p, uint64_t *ret_base)
+{
+        uint64_t size = p->block->info.size_bytes, rest = size - blkup_min(p->area_at, size);
+
+        *ret_base = size - rest;
+        return p->area_size ? blkup_min(p->area_size, rest) : rest;
+}
+
 /* The view of p->block, empty. */
 static void prepare_view(struct blkup_probe *p)
 {
         const struct blkup_block_info *info = &p->block->info;
         struct blkup_view *v = &p->view;
         uint64_t unit = info->logical_sector_bytes ? info->logical_sector_bytes : 512;
-        uint64_t rest = info->size_bytes - blkup_min(p->area_at, info->size_bytes);
 
-        p->base = blkup_min(p->area_at, info->size_bytes);
         memset(v->low, 0, sizeof(v->low));
         v->n_pieces = v->n_needs = v->n_bad = 0;
-        v->size = p->area_size ? blkup_min(p->area_size, rest) : rest;
+        v->size = blkup_engine_area(p, &p->base);
         v->base = p->base;
         v->sector_bytes = (uint32_t) unit;
         /* A disc says itself where its last session begins, unless the caller says what to look at. */
@@ -395,7 +401,7 @@ static void prepare_view(struct blkup_probe *p)
         p->read_ns = 0;
 }
 
-static void reset_result(struct blkup_probe *p)
+void blkup_engine_reset(struct blkup_probe *p)
 {
         p->n_finds = 0;
         p->n_log = 0;
@@ -484,7 +490,7 @@ static void run_course(struct blkup_probe *p)
 void blkup_engine_run(struct blkup_probe *p)
 {
         prepare_view(p);
-        reset_result(p);
+        blkup_engine_reset(p);
         if (p->view.size == 0 || p->block->info.is_private_dm)
                 return;
         /* A whole disk of a floppy's size: where a table is found, it is not asked for superblocks. */

@@ -22,6 +22,7 @@
 #define BLKUP_MAX_HITS 16
 #define BLKUP_MAX_PARTITIONS 1024
 #define BLKUP_MAX_READS 1024
+#define BLKUP_MAX_REQUESTS 384 /* of one submission */
 #define BLKUP_DEFAULT_BUDGET (16U << 20)
 #define BLKUP_MAX_ROUNDS 256
 #define BLKUP_WORK_BUDGET 4000000
@@ -64,6 +65,7 @@ struct blkup_plan {
         uint16_t active_tables[BLKUP_MAX_TABLES];
         unsigned n_active_tables;
         struct blkup_plan_key key;
+        bool is_used_again; /* by a second device of this geometry */
 
         struct blkup_row rows[BLKUP_MAX_ROWS];
         uint16_t first_row[BLKUP_MAX_FORMATS +
@@ -109,6 +111,8 @@ struct blkup_probe {
         bool is_as_planned;      /* nothing but the plan's own units was read so far, and all of it */
         bool may_switch;         /* to direct reads, when the device turns out to be slow */
         struct blkup_uring *ring;
+        struct blkup_cage *cage; /* NULL: this process looks itself */
+        bool is_caged;           /* this is the prober of a cage's child */
         uint64_t planned_bytes;  /* of the batch under construction */
         const char *lane;        /* name of the device, for the trace */
 
@@ -135,6 +139,15 @@ bool blkup_plan_may_be(struct blkup_probe *p, unsigned k);
 void blkup_units_clear(struct blkup_units *u);
 void blkup_units_add(struct blkup_units *u, uint64_t first, uint64_t last);
 void blkup_units_join(struct blkup_units *a, const struct blkup_units *b);
+
+/* probe.c: a prober in memory of the caller's, blkup_probe_bytes() long and aligned to a page; for the cage's
+ * child. */
+size_t blkup_probe_bytes(void);
+struct blkup_probe *blkup_probe_build(void *memory);
+
+/* engine.c: an empty result, and the area of p->block that is looked at. */
+void blkup_engine_reset(struct blkup_probe *p);
+uint64_t blkup_engine_area(const struct blkup_probe *p, uint64_t *ret_base);
 
 /* engine.c: the area of p->block is looked at; fills the result. */
 void blkup_engine_run(struct blkup_probe *p);

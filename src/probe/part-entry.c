@@ -13,17 +13,16 @@
 
 #include "block/file.h"
 #include "host/sysfs.h"
+#include "probe/cage.h"
 #include "probe/tables.h"
 
 /* The kernel makes an extended partition two sectors long (1024 bytes, up to a page on other sector sizes),
  * so that nobody formats it by mistake. */
 #define MAX_EXTENDED_SECTORS 1024u
 
-struct wanted {
+struct search {
         struct blkup_entries entries;
-        bool by_number; /* device-mapper: the start is not known, the number is */
-        unsigned number;
-        uint64_t start_sectors, size_sectors;
+        const struct blkup_part_wanted *wanted;
         const struct blkup_table *table;
         struct blkup_partition found;
         bool has_found;
@@ -31,7 +30,7 @@ struct wanted {
 
 static void begin(struct blkup_entries *e)
 {
-        ((struct wanted *) (void *) e)->has_found = false;
+        ((struct search *) (void *) e)->has_found = false;
 }
 
 static bool is_extended(const struct blkup_entry *p)
@@ -42,16 +41,29 @@ static bool is_extended(const struct blkup_entry *p)
 
 static bool entry(struct blkup_entries *e, const struct blkup_entry *p)
 {
-        struct wanted *w = (struct wanted *) (void *) e;
+        struct search *s = (struct search *) (void *) e;
+        const struct blkup_part_wanted *w = s->wanted;
 
         if (w->by_number ? p->number != w->number : p->start_sectors != w->start_sectors)
                 return true;
         if (p->size_sectors != w->size_sectors &&
             !(is_extended(p) && w->size_sectors <= MAX_EXTENDED_SECTORS))
                 return true;
-        blkup_entry_to_partition(p, w->table->name, &w->found);
-        w->has_found = true;
+        blkup_entry_to_partition(p, s->table->name, &s->found);
+        s->has_found = true;
         return false;
+}
+
+bool blkup_part_entry_search(struct blkup_probe *p, const struct blkup_part_wanted *w,
+                             struct blkup_partition *ret)
+{
+        struct search s = { .entries = { .begin = begin, .entry = entry }, .wanted = w };
+        struct blkup_found scratch;
+
+        if (blkup_engine_entries(p, &scratch, &s.entries, &s.table) != BLKUP_FOUND || !s.has_found)
+                return false;
+        *ret = s.found;
+        return true;
 }
 
 /* kpartx names its mappings "partN-" and the uuid of the device below. */
@@ -68,8 +80,8 @@ static bool is_part_uuid(const char *uuid, unsigned *ret)
 }
 
 /* Which partition of which disk, by sysfs; the disk's node is below /dev. false: none. */
-static bool ask_kernel(const struct blkup_block_info *info, struct wanted *w, char *node, size_t room,
-                       uint32_t *ret_major, uint32_t *ret_minor)
+static bool ask_kernel(const struct blkup_block_info *info, struct blkup_part_wanted *w, char *node,
+                       size_t room, uint32_t *ret_major, uint32_t *ret_minor)
 {
         struct blkup_sysblocks *t = NULL, *all = NULL;
         const struct blkup_sysblock *b, *disk = NULL;
@@ -119,14 +131,14 @@ static void describe(struct blkup_probe *p, const struct blkup_partition *e, uin
 void blkup_part_entry_find(struct blkup_probe *p)
 {
         const struct blkup_block_info *info = &p->block->info;
-        const struct blkup_block_open how = { .direct =
-                                                      info->direct ? BLKUP_DIRECT_ALWAYS : BLKUP_DIRECT_AUTO,
-                                              .uring = p->ring };
+        const struct blkup_block_open how = {
+                .direct = info->direct ? BLKUP_DIRECT_ALWAYS : BLKUP_DIRECT_AUTO,
+                .uring = p->ring,
+        };
+        struct blkup_part_wanted w = { .size_sectors = info->size_bytes / 512 };
         struct blkup_block *partition = p->block, *disk = NULL;
-        struct wanted w = { .entries = { .begin = begin, .entry = entry },
-                            .size_sectors = info->size_bytes / 512 };
         uint64_t looked_at = p->view.size;
-        struct blkup_found scratch;
+        struct blkup_partition found;
         uint32_t major = 0, minor = 0;
         char node[128];
 
@@ -139,8 +151,9 @@ void blkup_part_entry_find(struct blkup_probe *p)
         if (disk->info.major == major && disk->info.minor == minor) {
                 p->block = disk;
                 p->log_device = (uint64_t) 1 << 62;
-                if (blkup_engine_entries(p, &scratch, &w.entries, &w.table) == BLKUP_FOUND && w.has_found)
-                        describe(p, &w.found, major, minor);
+                if (p->cage ? blkup_cage_search(p->cage, p, &w, &found) > 0
+                            : blkup_part_entry_search(p, &w, &found))
+                        describe(p, &found, major, minor);
                 p->block = partition;
                 p->view.size = looked_at;
         }

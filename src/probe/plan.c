@@ -69,6 +69,8 @@ static void add_rows(const struct blkup_view *v, struct blkup_units *u, const st
                         add_window(v, u, base, needs[i].len);
 }
 
+extern const struct blkup_format blkup_format_vfat; /* the last of a tiny device's first stage */
+
 static bool is_active(const struct blkup_probe *p, unsigned i)
 {
         const struct blkup_format *f = blkup_formats[i];
@@ -103,7 +105,7 @@ static void make(struct blkup_probe *p)
                                 add_rows(v, after_vfat ? &plan->rest : &plan->first, f->magics, f->n_magics,
                                          f->needs, f->n_needs);
                 }
-                if (!after_vfat && strcmp(f->name, "vfat") == 0) {
+                if (f == &blkup_format_vfat) {
                         after_vfat = true;
                         plan->n_first = plan->n_active;
                 }
@@ -142,9 +144,12 @@ void blkup_plan_make(struct blkup_probe *p)
                 .is_valid = 1,
         };
 
-        if (memcmp(&key, &p->plan.key, sizeof(key)) == 0)
+        if (memcmp(&key, &p->plan.key, sizeof(key)) == 0) {
+                p->plan.is_used_again = true;
                 return;
+        }
         make(p);
+        p->plan.is_used_again = false;
         p->plan.key = key;
         p->plan.n_with_rows = 0;
         p->plan.first_row[0] = 0;
@@ -197,7 +202,8 @@ bool blkup_plan_may_be(struct blkup_probe *p, unsigned k)
         const struct blkup_plan *plan = &p->plan;
         unsigned i, end;
 
-        if (k >= plan->n_with_rows && !make_rows(p, k))
+        /* The rows cost more than one look at them saves: a single probe does without. */
+        if (!plan->is_used_again || (k >= plan->n_with_rows && !make_rows(p, k)))
                 return true;
         i = plan->first_row[k];
         end = plan->first_row[k + 1];

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "block/file.h"
+#include "probe/cage.h"
 #include "probe/engine.h"
 #include "probe/part-entry.h"
 
@@ -21,45 +22,66 @@ static void *carve(uint8_t **at, size_t n)
         return p;
 }
 
-struct blkup_probe *blkup_probe_new(void)
-{
-        const size_t finds = sizeof(struct blkup_found) * (BLKUP_MAX_HITS + 2);
-        const size_t parts = sizeof(struct blkup_partition) * BLKUP_MAX_PARTITIONS;
-        const size_t log = sizeof(struct blkup_read_log) * BLKUP_MAX_READS;
-        const size_t own = sizeof(struct blkup_probe) + finds + parts + log + 4 * 64;
-        struct blkup_probe *p;
-        void *memory = NULL;
-        uint8_t *at;
+#define FINDS_BYTES (sizeof(struct blkup_found) * (BLKUP_MAX_HITS + 2))
+#define PARTS_BYTES (sizeof(struct blkup_partition) * BLKUP_MAX_PARTITIONS)
+#define LOG_BYTES (sizeof(struct blkup_read_log) * BLKUP_MAX_READS)
 
-        /* One block, which the kernel backs only where it is touched. The arena comes first: it wants a
-         * page's alignment. */
-        if (posix_memalign(&memory, 4096, ARENA_BYTES + own) != 0)
-                return NULL;
-        at = (uint8_t *) memory + ARENA_BYTES;
-        p = carve(&at, sizeof(*p));
+size_t blkup_probe_bytes(void)
+{
+        return ARENA_BYTES + sizeof(struct blkup_probe) + FINDS_BYTES + PARTS_BYTES + LOG_BYTES + 4 * 64;
+}
+
+struct blkup_probe *blkup_probe_build(void *memory)
+{
+        uint8_t *at =
+                (uint8_t *) memory + ARENA_BYTES; /* the arena comes first: it wants a page's alignment */
+        struct blkup_probe *p = carve(&at, sizeof(*p));
+
         memset(p, 0, sizeof(*p));
-        p->finds = carve(&at, finds);
+        p->finds = carve(&at, FINDS_BYTES);
         p->table = p->finds + BLKUP_MAX_HITS;
         p->entry = p->table + 1;
-        p->partitions = carve(&at, parts);
-        p->log = carve(&at, log);
+        p->partitions = carve(&at, PARTS_BYTES);
+        p->log = carve(&at, LOG_BYTES);
         p->arena = memory;
         p->arena_size = ARENA_BYTES;
         p->budget = BLKUP_DEFAULT_BUDGET;
-        /* Without a ring (no memory) reads go by pread. It makes no system call before its first use. */
-        p->ring = blkup_uring_new(0);
         blkup_found_reset(p->table);
         blkup_found_reset(p->entry);
+        return p;
+}
+
+struct blkup_probe *blkup_probe_new(void)
+{
+        struct blkup_probe *p;
+        void *memory = NULL;
+
+        /* One block, which the kernel backs only where it is touched. */
+        if (posix_memalign(&memory, 4096, blkup_probe_bytes()) != 0)
+                return NULL;
+        p = blkup_probe_build(memory);
+        /* Without a ring (no memory) reads go by pread. It makes no system call before its first use. */
+        p->ring = blkup_uring_new(0);
         return p;
 }
 
 struct blkup_probe *blkup_probe_unref(struct blkup_probe *p)
 {
         if (p) {
+                (void) blkup_cage_unref(p->cage);
                 (void) blkup_uring_unref(p->ring);
                 free(p->arena);
         }
         return NULL;
+}
+
+int blkup_probe_set_cage(struct blkup_probe *p, bool on)
+{
+        if (on && !p->cage)
+                return blkup_cage_new(&p->cage);
+        if (!on)
+                p->cage = blkup_cage_unref(p->cage);
+        return 0;
 }
 
 int blkup_probe_set_types(struct blkup_probe *p, const char *list, bool invert, struct blkup_error *err)
@@ -125,6 +147,19 @@ void blkup_probe_set_budget(struct blkup_probe *p, uint64_t bytes)
         p->budget = bytes ? bytes : BLKUP_DEFAULT_BUDGET;
 }
 
+/* Here, or in the cage. A parser that dies over a device says something of the device, and nothing of the
+ * next one. */
+static void look(struct blkup_probe *p)
+{
+        if (!p->cage) {
+                blkup_engine_run(p);
+        } else if (blkup_cage_run(p->cage, p) < 0) {
+                p->verdict = BLKUP_VERDICT_UNKNOWN;
+                (void) snprintf(p->trouble, sizeof(p->trouble),
+                                "damaged: the process that looked at it died or did not answer");
+        }
+}
+
 /* Runs on an open block; `lane` names the device in the trace. */
 static void run(struct blkup_probe *p, struct blkup_block *b, const char *lane)
 {
@@ -132,7 +167,7 @@ static void run(struct blkup_probe *p, struct blkup_block *b, const char *lane)
 
         p->block = b;
         p->lane = lane;
-        blkup_engine_run(p);
+        look(p);
         if (p->area_at == 0 && p->area_size == 0 && !(p->flags & BLKUP_PROBE_NO_PART_ENTRY))
                 blkup_part_entry_find(p);
         if (p->verdict == BLKUP_VERDICT_NOTHING && p->entry->n_tags > 0)

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "probe/reader.h"
 
-#define MAX_REQUESTS 384
+#define MAX_REQUESTS BLKUP_MAX_REQUESTS
 /* A run that fails is read again unit by unit when it is at most this long; a longer one (the array of a GPT,
  * a log to search) is bad as a whole: hundreds of time-outs in a row on a dying disk help nobody. */
 #define MAX_RETRY_UNITS 64
@@ -32,6 +32,18 @@ static uint8_t *take_arena(struct blkup_probe *p, uint64_t len)
         return p->arena + at;
 }
 
+/* Not strerror(): translations would be looked for, and opened, by a child that may only read and write. */
+static const char *error_text(int error)
+{
+#ifdef __GLIBC__
+        const char *text = strerrordesc_np(error);
+
+        return text ? text : "unknown error";
+#else
+        return strerror(error);
+#endif
+}
+
 static void note_trouble(struct blkup_probe *p, uint64_t at, int code)
 {
         if (p->trouble[0] != '\0')
@@ -40,7 +52,7 @@ static void note_trouble(struct blkup_probe *p, uint64_t at, int code)
                 (void) snprintf(p->trouble, sizeof(p->trouble), "short read at %" PRIu64, p->base + at);
         else
                 (void) snprintf(p->trouble, sizeof(p->trouble), "read error at %" PRIu64 ": %s", p->base + at,
-                                strerror(-code));
+                                error_text(-code));
 }
 
 void blkup_reader_note_bad(struct blkup_probe *p, uint64_t at, uint64_t len)
@@ -75,15 +87,14 @@ static void log_read(struct blkup_probe *p, const struct blkup_block_request *r)
         p->stats.bytes += expected(p, at, r->len);
         if (p->n_log < BLKUP_MAX_READS)
                 p->log[p->n_log++] = (struct blkup_read_log){ .at = r->at + p->log_device, .len = r->len };
-        if (p->debug)
+        if (p->debug && !p->is_caged)
                 blkup_engine_debug(p, "read at %" PRIu64 ", %zu bytes: %" PRId64 " in %" PRIu64 " ns", r->at,
                                    r->len, r->done_bytes, r->ns);
 }
 
-/* One submission. Requests are relative to the device. */
-static void submit(struct blkup_probe *p, struct blkup_block_request *r, size_t n)
+void blkup_reader_submit(struct blkup_probe *p, struct blkup_block_request *r, size_t n)
 {
-        uint64_t start = p->trace || p->may_switch ? blkup_now_ns() : 0, bytes = 0;
+        uint64_t start = p->trace ? blkup_now_ns() : 0, bytes = 0, waited = 0;
         int rc = blkup_block_read(p->block, r, n);
 
         if (rc > 0)
@@ -94,9 +105,9 @@ static void submit(struct blkup_probe *p, struct blkup_block_request *r, size_t 
                         r[i].done_bytes = rc;
                 log_read(p, &r[i]);
                 bytes += r[i].len;
+                waited = blkup_max(waited, r[i].ns);
         }
-        if (p->may_switch)
-                p->read_ns += blkup_now_ns() - start;
+        p->read_ns += waited;
         if (p->trace) {
                 struct blkup_span s = {
                         .kind = BLKUP_SPAN_READ, .lane = p->lane, .name = "read", .start_ns = start,
@@ -129,7 +140,7 @@ static void retry(struct blkup_probe *p, const struct blkup_block_request *faile
                         .to = (uint8_t *) failed->to + i * unit,
                 };
 
-                submit(p, &r, 1);
+                blkup_reader_submit(p, &r, 1);
                 if (!is_whole_read(p, &r)) {
                         blkup_reader_note_bad(p, at + i * unit, r.len);
                         note_trouble(p, at + i * unit, r.done_bytes < 0 ? (int) r.done_bytes : 0);
@@ -333,7 +344,7 @@ void blkup_reader_load(struct blkup_probe *p, const struct blkup_units *u)
         p->planned_bytes = 0;
         if (b.n == 0)
                 return;
-        submit(p, b.r, b.n);
+        blkup_reader_submit(p, b.r, b.n);
         for (size_t i = 0; i < b.n; i++)
                 if (!is_whole_read(p, &b.r[i]))
                         retry(p, &b.r[i]);

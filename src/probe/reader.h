@@ -9,6 +9,10 @@
  * What cannot be read goes into the view's bad list and p->trouble. */
 void blkup_reader_load(struct blkup_probe *p, const struct blkup_units *u);
 
+/* One submission to p->block, counted, logged and traced. Requests are relative to the device; each is
+ * answered. */
+void blkup_reader_submit(struct blkup_probe *p, struct blkup_block_request *r, size_t n);
+
 void blkup_reader_note_bad(struct blkup_probe *p, uint64_t at, uint64_t len);
 
 #endif

@@ -14,16 +14,21 @@
  */
 #include "probe/format.h"
 
+/* A test can put formats of its own in front (tests/unit/test-probe-cage.c). */
+#ifndef BLKUP_REGISTRY
+#define BLKUP_REGISTRY "probe/registry.def"
+#endif
+
 #define FORMAT(name) extern const struct blkup_format blkup_format_##name;
 #define TABLE(name) extern const struct blkup_table blkup_table_##name;
-#include "probe/registry.def"
+#include BLKUP_REGISTRY
 #undef FORMAT
 #undef TABLE
 
 const struct blkup_format *const blkup_formats[] = {
 #define FORMAT(name) &blkup_format_##name,
 #define TABLE(name)
-#include "probe/registry.def"
+#include BLKUP_REGISTRY
 #undef FORMAT
 #undef TABLE
 };
@@ -32,7 +37,7 @@ const unsigned blkup_n_formats = BLKUP_ARRAY_SIZE(blkup_formats);
 const struct blkup_table *const blkup_tables[] = {
 #define FORMAT(name)
 #define TABLE(name) &blkup_table_##name,
-#include "probe/registry.def"
+#include BLKUP_REGISTRY
 #undef FORMAT
 #undef TABLE
 };

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The child of the cage. Before the door closes it lets go of everything but its socket; behind it there are
+ * three system calls: read, write, exit. So nothing here, and nothing in the engine below, may allocate, ask
+ * the time or print.
+ */
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "probe/cage-mail.h"
+
+struct cage_block {
+        struct blkup_block block;
+        struct blkup_cage_shared *shared;
+        const uint8_t *arena;
+        int fd;
+};
+
+/* exit_group(), which _exit() makes, is not among the three. */
+static _Noreturn void leave(int code)
+{
+        for (;;)
+                (void) syscall(SYS_exit, code);
+}
+
+static void say(int fd, char word)
+{
+        if (write(fd, &word, 1) != 1)
+                leave(0);
+}
+
+static char hear(int fd)
+{
+        char word;
+
+        /* The parent closed its end: there is nobody left to work for. */
+        if (read(fd, &word, 1) != 1)
+                leave(0);
+        return word;
+}
+
+static int cage_read(struct blkup_block *b, struct blkup_block_request *r, size_t n)
+{
+        struct cage_block *c = (struct cage_block *) (void *) b;
+
+        if (n > BLKUP_MAX_REQUESTS)
+                return -E2BIG;
+        for (size_t i = 0; i < n; i++)
+                c->shared->requests[i] = (struct blkup_cage_request){
+                        .at = r[i].at,
+                        .len = r[i].len,
+                        .to = (uint64_t) ((const uint8_t *) r[i].to - c->arena),
+                };
+        c->shared->n_requests = (uint32_t) n;
+        say(c->fd, BLKUP_CAGE_READ);
+        (void) hear(c->fd);
+        for (size_t i = 0; i < n; i++) {
+                r[i].done_bytes = c->shared->requests[i].done_bytes;
+                r[i].ns = c->shared->requests[i].ns;
+        }
+        return 1;
+}
+
+static void take_block(struct cage_block *c)
+{
+        c->block.info = c->shared->info;
+        c->block.align_bytes = c->shared->align_bytes;
+        c->block.one_submission = c->shared->one_submission;
+}
+
+static int cage_set_direct(struct blkup_block *b, bool direct)
+{
+        struct cage_block *c = (struct cage_block *) (void *) b;
+
+        c->shared->direct = direct;
+        say(c->fd, BLKUP_CAGE_SET_DIRECT);
+        (void) hear(c->fd);
+        take_block(c);
+        return c->shared->rc;
+}
+
+static const struct blkup_block_ops cage_ops = { .name = "cage",
+                                                 .read = cage_read,
+                                                 .set_direct = cage_set_direct };
+
+static void cage_line(void *to, const char *text)
+{
+        struct cage_block *c = to;
+
+        (void) strncpy(c->shared->line, text, sizeof(c->shared->line) - 1);
+        c->shared->line[sizeof(c->shared->line) - 1] = '\0';
+        say(c->fd, BLKUP_CAGE_LINE);
+        (void) hear(c->fd);
+}
+
+static void pack(const struct blkup_found *from, struct blkup_cage_found *to)
+{
+        to->n_tags = from ? from->n_tags : 0;
+        if (!from)
+                return;
+        for (unsigned i = 0; i < from->n_tags; i++) {
+                memset(to->tags[i].name, 0, BLKUP_CAGE_NAME);
+                (void) strncpy(to->tags[i].name, from->tags[i].name, BLKUP_CAGE_NAME - 1);
+                to->tags[i].at = from->tags[i].at;
+                to->tags[i].len = from->tags[i].len;
+        }
+        memcpy(to->text, from->text, from->used);
+}
+
+static void pack_hits(const struct blkup_probe *p, struct blkup_cage_shared *s)
+{
+        s->n_hits = p->n_hits;
+        for (unsigned i = 0; i < p->n_hits; i++) {
+                unsigned f = 0;
+
+                while (f + 1 < blkup_n_formats && strcmp(blkup_formats[f]->name, p->hits[i].type) != 0)
+                        f++;
+                s->hits[i].format = f;
+                memset(s->hits[i].version, 0, BLKUP_CAGE_VERSION);
+                (void) strncpy(s->hits[i].version, p->hits[i].version, BLKUP_CAGE_VERSION - 1);
+        }
+}
+
+static void run(struct blkup_probe *p, struct blkup_cage_shared *s)
+{
+        blkup_engine_run(p);
+        s->verdict = p->verdict;
+        pack_hits(p, s);
+        pack(p->values, &s->values);
+        pack(p->table, &s->table);
+        memcpy(s->trouble, p->trouble, sizeof(s->trouble));
+        memcpy(s->partitions, p->partitions, p->n_partitions * sizeof(s->partitions[0]));
+        s->n_partitions = p->n_partitions;
+        s->partitions_cut = p->partitions_cut;
+}
+
+/* Everything that is not needed behind the door. */
+static void let_go(int fd)
+{
+        struct sigaction usual = { .sa_handler = SIG_DFL };
+        const struct rlimit none = { 0, 0 };
+        sigset_t nothing;
+
+        for (int i = 1; i < NSIG; i++)
+                (void) sigaction(i, &usual, NULL);
+        (void) sigemptyset(&nothing);
+        (void) sigprocmask(SIG_SETMASK, &nothing, NULL);
+        (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void) prctl(PR_SET_DUMPABLE, 0);
+        (void) prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        (void) setrlimit(RLIMIT_CORE, &none);
+        /* Inherited descriptors: strict mode would let the child read and write them. */
+#ifdef SYS_close_range
+        if ((fd == 0 || syscall(SYS_close_range, 0U, (unsigned) fd - 1, 0U) == 0) &&
+            syscall(SYS_close_range, (unsigned) fd + 1, ~0U, 0U) == 0)
+                return;
+#endif
+        for (int i = 0; i < 65536; i++)
+                if (i != fd)
+                        (void) close(i);
+}
+
+void blkup_cage_child(int fd, struct blkup_cage_shared *s, void *memory)
+{
+        struct blkup_probe *p = blkup_probe_build(memory);
+        struct cage_block c = { .block = { .ops = &cage_ops }, .shared = s, .arena = memory, .fd = fd };
+
+        p->is_caged = true;
+        let_go(fd);
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) < 0) {
+                say(fd, BLKUP_CAGE_NO_SECCOMP);
+                leave(1);
+        }
+        say(fd, BLKUP_CAGE_READY);
+        for (;;) { /* ends: hear() leaves when the parent is gone */
+                char word = hear(fd);
+
+                memcpy(p->excluded, s->excluded, sizeof(p->excluded));
+                p->usages = s->usages;
+                p->flags = s->flags;
+                p->area_at = s->area_at;
+                p->area_size = s->area_size;
+                p->session = s->session;
+                p->budget = s->budget;
+                p->may_switch = s->may_switch;
+                p->debug = s->wants_lines ? cage_line : NULL;
+                p->debug_to = &c;
+                take_block(&c);
+                p->block = &c.block;
+                blkup_plan_forget(p);
+                if (word == BLKUP_CAGE_RUN)
+                        run(p, s);
+                else
+                        s->n_partitions = blkup_part_entry_search(p, &s->wanted, &s->partitions[0]);
+                say(fd, BLKUP_CAGE_DONE);
+        }
+}

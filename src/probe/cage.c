@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* The parent's side of the cage, and how the child is made. What the child does is in cage-child.c. */
+#include "probe/cage.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "probe/cage-mail.h"
+#include "probe/reader.h"
+
+/* All a child does between two messages is arithmetic on at most the budget of a run. */
+#define ANSWER_TIMEOUT_MS 20000
+
+struct blkup_cage {
+        struct blkup_cage_shared *shared;
+        void *memory; /* of the child's prober; the arena is at its start */
+        size_t shared_bytes;
+        int fd;    /* -1: no child */
+        pid_t pid;
+        int timeout_ms;
+
+        /* What the last result refers to, in memory of our own. */
+        char names[2][BLKUP_FOUND_TAGS][BLKUP_CAGE_NAME];
+        char versions[BLKUP_MAX_HITS][BLKUP_CAGE_VERSION];
+        struct blkup_cage_found copy;
+};
+
+static void bury(struct blkup_cage *c)
+{
+        if (c->fd < 0)
+                return;
+        c->fd = blkup_close(c->fd);
+        (void) kill(c->pid, SIGKILL);
+        while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+                ; /* ends: the child was killed */
+}
+
+/* One byte to the child. */
+static bool tell(const struct blkup_cage *c, char word)
+{
+        ssize_t n;
+
+        do
+                n = send(c->fd, &word, 1, MSG_NOSIGNAL);
+        while (n < 0 && errno == EINTR);
+        return n == 1;
+}
+
+/* One byte from the child; 0 when it died or takes too long. */
+static char hear(const struct blkup_cage *c)
+{
+        struct pollfd wait = { .fd = c->fd, .events = POLLIN };
+        char word = 0;
+        int r;
+
+        do
+                r = poll(&wait, 1, c->timeout_ms);
+        while (r < 0 && errno == EINTR);
+        if (r <= 0 || recv(c->fd, &word, 1, 0) != 1)
+                return 0;
+        return word;
+}
+
+static int start(struct blkup_cage *c)
+{
+        int ends[2];
+        char word;
+
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+                return -errno;
+        /* Not fork(): handlers of other libraries have no business in a child that only does arithmetic. */
+        c->pid = _Fork();
+        if (c->pid < 0) {
+                int r = -errno;
+
+                (void) blkup_close(ends[0]);
+                (void) blkup_close(ends[1]);
+                return r;
+        }
+        if (c->pid == 0)
+                blkup_cage_child(ends[1], c->shared, c->memory);
+        (void) blkup_close(ends[1]);
+        c->fd = ends[0];
+        word = hear(c);
+        if (word == BLKUP_CAGE_READY)
+                return 0;
+        bury(c);
+        return word == BLKUP_CAGE_NO_SECCOMP ? -ENOSYS : -EPIPE;
+}
+
+int blkup_cage_new(struct blkup_cage **ret)
+{
+        const size_t own = (size_t) blkup_align_up(sizeof(struct blkup_cage_shared), 4096);
+        struct blkup_cage *c = calloc(1, sizeof(*c));
+        int r;
+
+        if (!c)
+                return -ENOMEM;
+        c->fd = -1;
+        c->timeout_ms = ANSWER_TIMEOUT_MS;
+        c->shared_bytes = own + blkup_probe_bytes();
+        c->shared = mmap(NULL, c->shared_bytes, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (c->shared == MAP_FAILED) {
+                free(c);
+                return -ENOMEM;
+        }
+        c->memory = (uint8_t *) c->shared + own;
+        r = start(c);
+        if (r < 0) {
+                (void) munmap(c->shared, c->shared_bytes);
+                free(c);
+                return r;
+        }
+        *ret = c;
+        return 0;
+}
+
+void blkup_cage_set_timeout(struct blkup_cage *c, int ms)
+{
+        c->timeout_ms = ms;
+}
+
+struct blkup_cage *blkup_cage_unref(struct blkup_cage *c)
+{
+        if (c) {
+                bury(c);
+                (void) munmap(c->shared, c->shared_bytes);
+                free(c);
+        }
+        return NULL;
+}
+
+/* The child asks for a batch: copied, checked, read into its arena. false: it asks for what no engine asks.
+ */
+static bool serve_reads(struct blkup_cage *c, struct blkup_probe *p)
+{
+        struct blkup_cage_shared *s = c->shared;
+        struct blkup_cage_request wire[BLKUP_MAX_REQUESTS];
+        struct blkup_block_request r[BLKUP_MAX_REQUESTS];
+        uint32_t n = *(volatile uint32_t *) &s->n_requests;
+
+        if (n == 0 || n > BLKUP_MAX_REQUESTS)
+                return false;
+        memcpy(wire, s->requests, n * sizeof(wire[0]));
+        for (uint32_t i = 0; i < n; i++) {
+                if (wire[i].len == 0 || !blkup_inside(wire[i].to, wire[i].len, p->arena_size) ||
+                    wire[i].at > INT64_MAX)
+                        return false;
+                r[i] = (struct blkup_block_request){
+                        .at = wire[i].at,
+                        .len = (size_t) wire[i].len,
+                        .to = (uint8_t *) c->memory + wire[i].to,
+                };
+        }
+        blkup_reader_submit(p, r, n);
+        for (uint32_t i = 0; i < n; i++) {
+                s->requests[i].done_bytes = r[i].done_bytes;
+                s->requests[i].ns = r[i].ns;
+        }
+        return true;
+}
+
+static void tell_block(struct blkup_cage_shared *s, const struct blkup_block *b)
+{
+        s->info = b->info;
+        s->align_bytes = b->align_bytes;
+        s->one_submission = b->one_submission;
+}
+
+static void pass_line(struct blkup_cage *c, struct blkup_probe *p)
+{
+        char line[sizeof(c->shared->line)];
+
+        memcpy(line, c->shared->line, sizeof(line));
+        line[sizeof(line) - 1] = '\0';
+        if (p->debug)
+                p->debug(p->debug_to, line);
+}
+
+/* Says what is to be done and serves the child until it is done. false: it is dead, or talks nonsense. */
+static bool converse(struct blkup_cage *c, struct blkup_probe *p, char word)
+{
+        struct blkup_cage_shared *s = c->shared;
+
+        memcpy(s->excluded, p->excluded, sizeof(s->excluded));
+        s->usages = p->usages;
+        s->flags = p->flags;
+        s->area_at = p->area_at;
+        s->area_size = p->area_size;
+        s->session = p->session;
+        s->budget = p->budget;
+        s->may_switch = p->may_switch;
+        s->wants_lines = p->debug != NULL;
+        tell_block(s, p->block);
+        for (;;) { /* ends: each turn costs the child bytes, rounds or lines, which its engine has budgets for
+                    */
+                if (!tell(c, word))
+                        return false;
+                word = BLKUP_CAGE_ANSWER;
+                switch (hear(c)) {
+                case BLKUP_CAGE_READ:
+                        /* A child that goes on reading beyond its budget is no engine any more. */
+                        if (p->stats.bytes > 2 * p->budget + (64U << 20) || !serve_reads(c, p))
+                                return false;
+                        break;
+                case BLKUP_CAGE_SET_DIRECT:
+                        s->rc = blkup_block_set_direct(p->block, s->direct != 0);
+                        tell_block(s, p->block);
+                        break;
+                case BLKUP_CAGE_LINE:
+                        pass_line(c, p);
+                        break;
+                case BLKUP_CAGE_DONE:
+                        return true;
+                default:
+                        return false;
+                }
+        }
+}
+
+static bool is_name(const char *s, size_t cap)
+{
+        size_t n = strnlen(s, cap);
+
+        if (n == 0 || n == cap)
+                return false;
+        for (size_t i = 0; i < n; i++)
+                if (!(s[i] >= 'A' && s[i] <= 'Z') && !(s[i] >= '0' && s[i] <= '9') && s[i] != '_')
+                        return false;
+        return true;
+}
+
+/* Values from the child: copied, then each checked. */
+static bool unpack(struct blkup_cage *c, const struct blkup_cage_found *from, char names[][BLKUP_CAGE_NAME],
+                   struct blkup_found *to)
+{
+        struct blkup_cage_found *copy = &c->copy;
+
+        memcpy(copy, from, sizeof(*copy));
+        blkup_found_reset(to);
+        if (copy->n_tags > BLKUP_FOUND_TAGS)
+                return false;
+        memcpy(to->text, copy->text, sizeof(to->text));
+        for (uint32_t i = 0; i < copy->n_tags; i++) {
+                size_t at = copy->tags[i].at, len = copy->tags[i].len;
+
+                if (!is_name(copy->tags[i].name, BLKUP_CAGE_NAME) || at + len >= sizeof(to->text) ||
+                    to->text[at + len] != '\0')
+                        return false;
+                memcpy(names[i], copy->tags[i].name, BLKUP_CAGE_NAME);
+                to->tags[i].name = names[i];
+                to->tags[i].at = (uint16_t) at;
+                to->tags[i].len = (uint16_t) len;
+        }
+        to->n_tags = copy->n_tags;
+        to->used = sizeof(to->text);
+        return true;
+}
+
+static bool take_hits(struct blkup_cage *c, struct blkup_probe *p, uint32_t n)
+{
+        if (n > BLKUP_MAX_HITS)
+                return false;
+        for (uint32_t i = 0; i < n; i++) {
+                struct blkup_cage_hit hit = c->shared->hits[i];
+
+                if (hit.format >= blkup_n_formats)
+                        return false;
+                hit.version[sizeof(hit.version) - 1] = '\0';
+                memcpy(c->versions[i], hit.version, sizeof(hit.version));
+                p->hits[i] = (struct blkup_hit_info){
+                        .type = blkup_formats[hit.format]->name,
+                        .usage = blkup_formats[hit.format]->usage,
+                        .version = c->versions[i],
+                };
+        }
+        p->n_hits = n;
+        return true;
+}
+
+static void end_texts(struct blkup_partition *part)
+{
+        part->type[sizeof(part->type) - 1] = part->uuid[sizeof(part->uuid) - 1] = '\0';
+        part->name[sizeof(part->name) - 1] = part->scheme[sizeof(part->scheme) - 1] = '\0';
+}
+
+static bool take_result(struct blkup_cage *c, struct blkup_probe *p)
+{
+        const struct blkup_cage_shared *s = c->shared;
+        uint32_t verdict = *(const volatile uint32_t *) &s->verdict,
+                 n = *(const volatile uint32_t *) &s->n_partitions;
+
+        if (verdict > BLKUP_VERDICT_UNKNOWN || n > BLKUP_MAX_PARTITIONS ||
+            !take_hits(c, p, *(const volatile uint32_t *) &s->n_hits) ||
+            !unpack(c, &s->values, c->names[0], &p->finds[0]) || !unpack(c, &s->table, c->names[1], p->table))
+                return false;
+        p->verdict = verdict;
+        p->values = p->finds[0].n_tags > 0 ? &p->finds[0] : NULL;
+        memcpy(p->partitions, s->partitions, n * sizeof(p->partitions[0]));
+        for (uint32_t i = 0; i < n; i++)
+                end_texts(&p->partitions[i]);
+        p->n_partitions = n;
+        p->partitions_cut = s->partitions_cut != 0;
+        memcpy(p->trouble, s->trouble, sizeof(p->trouble));
+        p->trouble[sizeof(p->trouble) - 1] = '\0';
+        return true;
+}
+
+/* A child, the last one or a new one. */
+static int ensure(struct blkup_cage *c)
+{
+        return c->fd >= 0 ? 0 : start(c);
+}
+
+int blkup_cage_run(struct blkup_cage *c, struct blkup_probe *p)
+{
+        int r;
+
+        blkup_engine_reset(p);
+        p->view.size = blkup_engine_area(p, &p->base);
+        p->read_ns = 0;
+        r = ensure(c);
+        if (r < 0)
+                return r;
+        if (converse(c, p, BLKUP_CAGE_RUN) && take_result(c, p))
+                return 0;
+        bury(c);
+        p->values = NULL;
+        p->n_hits = p->n_partitions = 0;
+        blkup_found_reset(p->table);
+        return -EPIPE;
+}
+
+int blkup_cage_search(struct blkup_cage *c, struct blkup_probe *p, const struct blkup_part_wanted *w,
+                      struct blkup_partition *ret)
+{
+        int r = ensure(c);
+
+        if (r < 0)
+                return r;
+        p->view.size = blkup_engine_area(p, &p->base);
+        c->shared->wanted = *w;
+        if (!converse(c, p, BLKUP_CAGE_SEARCH)) {
+                bury(c);
+                return -EPIPE;
+        }
+        if (*(volatile uint32_t *) &c->shared->n_partitions != 1)
+                return 0;
+        memcpy(ret, &c->shared->partitions[0], sizeof(*ret));
+        end_texts(ret);
+        return 1;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The cage: bytes of a device are looked at by a child that can read from and write to one socket, and end.
+ * Nothing else: seccomp's strict mode kills it at any other system call. A crafted device that takes the
+ * parser over gets a process that can open, write and start nothing, and whose answer is text that is checked
+ * before it is believed.
+ *
+ * How the two talk. Memory that both see holds the child's prober, with its arena, and a mailbox; a byte on a
+ * socket says whose turn it is. The engine runs in the child as it does anywhere; its block device asks the
+ * parent, who reads into the arena. The parent copies each request and each answer before it checks them,
+ * because the child can write there at any time, and follows no pointer from there.
+ *
+ * Private to src/probe; the public face is blkup_probe_set_cage().
+ */
+#ifndef BLKUP_PROBE_CAGE_H
+#define BLKUP_PROBE_CAGE_H
+
+#include "probe/engine.h"
+#include "probe/part-entry.h"
+
+struct blkup_cage;
+
+/* Starts the child. -ENOSYS: this kernel has no seccomp; -ENOMEM; what fork() returns. */
+BLKUP_MUST_CHECK int blkup_cage_new(struct blkup_cage **ret);
+/* How long the child may take between two messages before it is taken for dead; 20 s unless set. */
+void blkup_cage_set_timeout(struct blkup_cage *c, int ms);
+
+/* Ends the child. NULL-safe, returns NULL. */
+struct blkup_cage *blkup_cage_unref(struct blkup_cage *c);
+
+/*
+ * blkup_engine_run() in the child: p's settings and p->block go in, p's result comes out. A child that has
+ * died since is replaced first. -EPIPE: it died, or did not answer in time, over this device; p's result is
+ * then empty.
+ */
+BLKUP_MUST_CHECK int blkup_cage_run(struct blkup_cage *c, struct blkup_probe *p);
+
+/* blkup_part_entry_search() in the child. 1: found; 0: not; -EPIPE as above. */
+BLKUP_MUST_CHECK int blkup_cage_search(struct blkup_cage *c, struct blkup_probe *p,
+                                       const struct blkup_part_wanted *w, struct blkup_partition *ret);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The cage against a parser that was taken over: a format of this test's own tries what a byte of the device
+ * tells it to. Each attempt must end the child, change nothing outside and be said of that device alone.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "block/memory.h"
+#include "probe/cage-mail.h"
+#include "probe/cage.h"
+
+#define SIZE 65536u
+
+enum attempt {
+        OPEN = 1, WRITE_FILE, EXEC, FORK, SOCKET, KILL_PARENT, MAP, UNLINK, PTRACE_CALL,
+        CRASH, HANG, BIG_VALUE, MANY_TAGS, FALSE_NAME, LAST_ATTEMPT,
+};
+
+static char victim[] = "/tmp/blkup-cage-victim.XXXXXX";
+
+/* A value that no honest adder makes. */
+static void forge(struct blkup_found *ret, unsigned n_tags, const char *name, uint16_t at, uint16_t len)
+{
+        ret->n_tags = n_tags;
+        for (unsigned i = 0; i < n_tags && i < BLKUP_FOUND_TAGS; i++) {
+                ret->tags[i].name = name;
+                ret->tags[i].at = at;
+                ret->tags[i].len = len;
+        }
+}
+
+static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
+{
+        struct blkup_bytes b;
+        char *const argv[] = { (char *) "/bin/true", NULL };
+
+        (void) hit;
+        BLKUP_FETCH(v, 0, 8, &b);
+        switch (b.data[4]) {
+        case OPEN:
+                (void) !open("/etc/passwd", O_RDONLY);
+                break;
+        case WRITE_FILE:
+                (void) !open(victim, O_WRONLY | O_TRUNC);
+                break;
+        case EXEC:
+                (void) execve("/bin/true", argv, argv + 1);
+                break;
+        case FORK:
+                (void) fork();
+                break;
+        case SOCKET:
+                (void) socket(AF_INET, SOCK_STREAM, 0);
+                break;
+        case KILL_PARENT:
+                (void) kill(getppid(), SIGTERM);
+                break;
+        case MAP:
+                (void) !mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                break;
+        case UNLINK:
+                (void) unlink(victim);
+                break;
+        case PTRACE_CALL:
+                (void) syscall(SYS_ptrace, 16, getppid(), 0, 0);
+                break;
+        case CRASH:
+                __builtin_trap();
+        case HANG:
+                for (volatile int i = 1; i;)
+                        ;
+                break;
+        case BIG_VALUE:
+                forge(ret, 1, "LABEL", 6000, 6000);
+                return BLKUP_FOUND;
+        case MANY_TAGS:
+                forge(ret, 4000, "LABEL", 0, 1);
+                return BLKUP_FOUND;
+        case FALSE_NAME:
+                forge(ret, 1, "a\nb=$(x)", 0, 1);
+                return BLKUP_FOUND;
+        default:
+                return BLKUP_NOT_THIS;
+        }
+        /* Still here: the cage does not hold. The answer tells. */
+        blkup_found_string(ret, "LABEL", "escaped");
+        return BLKUP_FOUND;
+}
+
+static const struct blkup_magic magics[] = { { .len = 4, .bytes = "EVIL" } };
+extern const struct blkup_format blkup_format_evil;
+const struct blkup_format blkup_format_evil = {
+        .name = "evil", .usage = BLKUP_USAGE_FILESYSTEM, .magics = magics, .n_magics = 1, .check = check,
+};
+
+static uint8_t evil[SIZE], swap[SIZE];
+
+static enum blkup_verdict probe(struct blkup_probe *p, const uint8_t *bytes)
+{
+        enum blkup_verdict verdict = BLKUP_VERDICT_NOTHING;
+        struct blkup_block_memory m;
+
+        blkup_block_memory_init(&m, SIZE, 512);
+        assert_int_equal(blkup_block_memory_add(&m.block, 0, bytes, SIZE), 0);
+        assert_int_equal(blkup_probe_block(p, &m.block, &verdict, NULL), 0);
+        (void) blkup_block_close(&m.block);
+        return verdict;
+}
+
+static struct blkup_probe *caged(void)
+{
+        struct blkup_probe *p = blkup_probe_new();
+        int r;
+
+        assert_non_null(p);
+        r = blkup_probe_set_cage(p, true);
+        if (r == -ENOSYS) {
+                (void) blkup_probe_unref(p);
+                print_message("SKIP: no seccomp on this kernel\n");
+                skip();
+        }
+        assert_int_equal(r, 0);
+        blkup_cage_set_timeout(p->cage, 1000);
+        return p;
+}
+
+static void every_attempt_ends_the_child_and_nothing_else(void **state)
+{
+        struct blkup_probe *p = caged();
+        struct stat st;
+
+        (void) state;
+        for (int i = OPEN; i < LAST_ATTEMPT; i++) {
+                evil[4] = (uint8_t) i;
+                assert_int_equal(probe(p, evil), BLKUP_VERDICT_UNKNOWN);
+                assert_int_equal(blkup_probe_n_values(p), 0);
+                assert_non_null(strstr(blkup_probe_trouble(p), "damaged"));
+                /* The next device has a new child and its right answer. */
+                assert_int_equal(probe(p, swap), BLKUP_VERDICT_FOUND);
+                assert_string_equal(blkup_probe_lookup(p, "TYPE"), "swap");
+                assert_string_equal(blkup_probe_lookup(p, "LABEL"), "a swap");
+        }
+        assert_int_equal(stat(victim, &st), 0);
+        assert_int_equal(st.st_size, 5);
+        (void) blkup_probe_unref(p);
+}
+
+/* The same format without a cage gets away with it: the attempts above were real ones. */
+static void without_a_cage_it_escapes(void **state)
+{
+        struct blkup_probe *p = blkup_probe_new();
+
+        (void) state;
+        assert_non_null(p);
+        evil[4] = OPEN;
+        assert_int_equal(probe(p, evil), BLKUP_VERDICT_FOUND);
+        assert_string_equal(blkup_probe_lookup(p, "LABEL"), "escaped");
+        (void) blkup_probe_unref(p);
+}
+
+static void a_run_in_the_cage_answers_like_one_outside(void **state)
+{
+        struct blkup_probe *in = caged(), *out = blkup_probe_new();
+        struct blkup_io_stats a, b;
+
+        (void) state;
+        for (unsigned i = 0; i < 300; i++) {
+                uint8_t bytes[SIZE];
+
+                memcpy(bytes, swap, SIZE);
+                bytes[1024 + i % 64] ^= (uint8_t) (i + 1);
+                bytes[4086 + i % 10] ^= (uint8_t) (i % 3);
+                assert_int_equal(probe(in, bytes), probe(out, bytes));
+                assert_int_equal(blkup_probe_n_values(in), blkup_probe_n_values(out));
+                for (size_t k = 0; k < blkup_probe_n_values(in); k++) {
+                        assert_string_equal(blkup_probe_value(in, k).name, blkup_probe_value(out, k).name);
+                        assert_string_equal(blkup_probe_value(in, k).value, blkup_probe_value(out, k).value);
+                }
+                blkup_probe_stats(in, &a);
+                blkup_probe_stats(out, &b);
+                assert_int_equal(a.bytes, b.bytes);
+                assert_int_equal(a.sectors, b.sectors);
+                assert_int_equal(a.rounds, b.rounds);
+        }
+        (void) blkup_probe_unref(in);
+        (void) blkup_probe_unref(out);
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+        uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
+
+        return (x > y) - (x < y);
+}
+
+static void a_child_answers_soon(void **state)
+{
+        uint64_t ns[101];
+
+        (void) state;
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(ns); i++) {
+                struct timespec a, b;
+                struct blkup_probe *p = blkup_probe_new();
+                int r;
+
+                (void) clock_gettime(CLOCK_MONOTONIC, &a);
+                r = blkup_probe_set_cage(p, true);
+                if (r == -ENOSYS) {
+                        (void) blkup_probe_unref(p);
+                        print_message("SKIP: no seccomp on this kernel\n");
+                        skip();
+                }
+                assert_int_equal(r, 0);
+                assert_int_equal(probe(p, swap), BLKUP_VERDICT_FOUND);
+                (void) clock_gettime(CLOCK_MONOTONIC, &b);
+                ns[i] = (uint64_t) (b.tv_sec - a.tv_sec) * 1000000000 + (uint64_t) b.tv_nsec -
+                        (uint64_t) a.tv_nsec;
+                (void) blkup_probe_unref(p);
+        }
+        qsort(ns, BLKUP_ARRAY_SIZE(ns), sizeof(ns[0]), compare_u64);
+        /* Printed, and bounded only so that a hang is seen: sanitizers and a busy machine make forks slow. */
+        print_message("fork to first answer, median of 101: %u us\n", (unsigned) (ns[50] / 1000));
+        assert_true(ns[50] < 200000000);
+}
+
+static int make(void **state)
+{
+        int fd = mkstemp(victim);
+
+        (void) state;
+        if (fd < 0 || write(fd, "alive", 5) != 5)
+                return -1;
+        (void) close(fd);
+        memcpy(evil, "EVIL", 4);
+        swap[1024] = 1;
+        swap[1028] = 15;
+        memcpy(swap + 1024 + 28, "a swap", 6);
+        memcpy(swap + 4086, "SWAPSPACE2", 10);
+        return 0;
+}
+
+static int clean(void **state)
+{
+        (void) state;
+        return unlink(victim);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(every_attempt_ends_the_child_and_nothing_else),
+                cmocka_unit_test(without_a_cage_it_escapes),
+                cmocka_unit_test(a_run_in_the_cage_answers_like_one_outside),
+                cmocka_unit_test(a_child_answers_soon),
+        };
+
+        return cmocka_run_group_tests(tests, make, clean);
+}
