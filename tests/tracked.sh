@@ -17,9 +17,8 @@ tracked() {
 
 # scripts ROOT: the tracked files that a shell runs.
 scripts() {
-        tracked "$1" | while IFS= read -r file; do
-                if head -n 1 "$1/$file" 2>/dev/null | tr -d '\0' | grep -qE '^#! ?/(usr/)?bin/(env )?(ba|da)?sh'; then
-                        printf '%s\n' "$file"
-                fi
-        done
+        local -a files
+        mapfile -t files < <(tracked "$1")
+        (cd "$1" && LC_ALL=C awk 'FNR > 1 { nextfile }
+                /^#! ?\/(usr\/)?bin\/(env )?(ba|da)?sh/ { print FILENAME }' "${files[@]}")
 }
