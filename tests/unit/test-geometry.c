@@ -400,7 +400,8 @@ static void *race_reader(void *arg)
                 int e;
 
                 x = x * UINT64_C(6364136223846793005) + 1442695040888963407u;
-                /* Outside the lock: on few CPUs a thread would else lose its CPU inside, nearly every time. */
+                /* Outside the lock: on few CPUs a thread would else lose its CPU inside, nearly every time.
+                 */
                 if (x >> 62 == 0)
                         sched_yield();
                 number = (x >> 33) % (RACE_BYTES / 1024);
