@@ -282,7 +282,7 @@ static enum blkup_outcome look_integrity(struct blkup_view *v, uint64_t block, s
 static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
 {
         struct volume vol = { .primary = false };
-        struct blkup_bytes anchor;
+        struct blkup_bytes anchor = { .len = 0 };
         uint64_t block = 0, n;
         uint32_t first;
         enum blkup_outcome o = find_anchor(v, &block, &anchor);
