@@ -58,8 +58,9 @@ int blkup_cli_blkid_add(struct blkup_cli_blkid_devices *l, const char *name)
 
 static void free_values(struct blkup_cli_blkid_device *d)
 {
+        /* Each name stands before its value, in one piece of memory. */
         for (size_t i = 0; i < d->n_values; i++)
-                free((void *) (uintptr_t) d->values[i].value);
+                free((void *) (uintptr_t) d->values[i].name);
         free(d->values);
         d->values = NULL;
         d->n_values = 0;
@@ -203,6 +204,21 @@ static struct blkup_value *slot_of(struct blkup_cli_blkid_device *d, const char 
         return &d->values[d->n_values];
 }
 
+/* Of a prober's values neither name nor text outlives its next run. -ENOMEM. */
+static int copy_value(const char *tag, const struct blkup_value *v, struct blkup_value *ret)
+{
+        size_t n = strlen(tag) + 1, len = strnlen(v->value, v->len);
+        char *memory = malloc(n + len + 1);
+
+        if (!memory)
+                return -ENOMEM;
+        memcpy(memory, tag, n);
+        memcpy(memory + n, v->value, len);
+        memory[n + len] = '\0';
+        *ret = (struct blkup_value){ .name = memory, .value = memory + n, .len = len };
+        return 0;
+}
+
 static int copy_values(struct blkup_cli_blkid_device *d, const struct blkup_probe *p)
 {
         size_t n = blkup_probe_n_values(p);
@@ -211,21 +227,19 @@ static int copy_values(struct blkup_cli_blkid_device *d, const struct blkup_prob
         if (!d->values)
                 return -ENOMEM;
         for (size_t i = 0; i < n; i++) {
-                struct blkup_value v = blkup_probe_value(p, i), *to;
+                struct blkup_value v = blkup_probe_value(p, i), copy, *to;
                 const char *tag = tag_of(v.name);
-                char *copy;
 
                 if (!tag)
                         continue;
-                copy = strndup(v.value, v.len);
-                if (!copy)
+                if (copy_value(tag, &v, &copy) < 0)
                         return -ENOMEM;
                 to = slot_of(d, tag);
                 if (to == &d->values[d->n_values])
                         d->n_values++;
                 else
-                        free((void *) (uintptr_t) to->value);
-                *to = (struct blkup_value){ .name = tag, .value = copy, .len = strlen(copy) };
+                        free((void *) (uintptr_t) to->name);
+                *to = copy;
         }
         return 0;
 }
@@ -265,6 +279,7 @@ static int scan_some(struct blkup_pool *pool, uint32_t node, unsigned worker, vo
         s->probes[node] = blkup_probe_new();
         if (!s->probes[node])
                 return blkup_fail_errno(err, -ENOMEM, "prober");
+        (void) blkup_cli_probe_start_cage("blkid", s->probes[node], false);
         while ((i = atomic_fetch_add(&s->next, 1)) < s->list->n) {
                 r = probe_one(s->probes[node], &s->list->devices[i]);
                 if (r < 0)

@@ -298,6 +298,7 @@ static int run_low(const struct blkup_cli_command *self, const struct request *q
         if (q->has_session)
                 blkup_probe_set_session(p, q->session_bytes);
         blkup_probe_set_flags(p, q->no_part_entry ? BLKUP_PROBE_NO_PART_ENTRY : 0u);
+        (void) blkup_cli_probe_start_cage(self->name, p, false);
         for (size_t i = 0; i < q->n_devices && code == 0; i++) {
                 bool is_dropped;
                 int c = look_at(q, p, q->devices[i], &text, &is_dropped);

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "cli/cmd-probe.h"
 #include "cli/commands.h"
-#include "cli/confine.h"
+#include "cli/many.h"
 #include "cli/output.h"
 #include "cli/size.h"
 #include "cli/timeline.h"
@@ -39,6 +39,10 @@ enum {
         OPT_TIMELINE,
         OPT_DEBUG,
         OPT_PROBE,
+        OPT_FILES_FROM,
+        OPT_NULL,
+        OPT_JOBS,
+        OPT_TIMEOUT,
 };
 
 static const struct blkup_cli_option options[] = {
@@ -48,7 +52,9 @@ static const struct blkup_cli_option options[] = {
           "prints them (usual: full; on a terminal the table)" },
         { OPT_COLUMNS, 0, "columns", BLKUP_CLI_ARG, "LIST", NULL,
           "a table of these columns, see below; +LIST adds" },
-        { OPT_JSON, 0, "json", BLKUP_CLI_NO_ARG, NULL, NULL, "JSON: all that is known, or the columns" },
+        { OPT_JSON, 0, "json", BLKUP_CLI_OPTIONAL_ARG, "lines", "lines",
+          "JSON: all that is known, or the columns;\n"
+          "lines: an object a line, as they come" },
         { OPT_SHOW, 's', "match-tag", BLKUP_CLI_ARG, "TAG", NULL, "print only this tag (may be repeated)" },
         { OPT_TYPES, 'n', "match-types", BLKUP_CLI_ARG, "LIST", NULL,
           "look only for these types, as vfat,ext4;\n"
@@ -71,6 +77,15 @@ static const struct blkup_cli_option options[] = {
         { OPT_BYTES, 'b', "bytes", BLKUP_CLI_NO_ARG, NULL, NULL, "table: sizes in bytes" },
         { OPT_NO_HEADINGS, 0, "noheadings", BLKUP_CLI_NO_ARG, NULL, NULL,
           "table: without the names of the columns" },
+        { OPT_FILES_FROM, 0, "files-from", BLKUP_CLI_ARG, "FILE", NULL,
+          "many: names from FILE (- is standard input), one a\n"
+          "line; in order, and a bad one ends nothing" },
+        { OPT_NULL, '0', "null", BLKUP_CLI_NO_ARG, NULL, NULL,
+          "the names end with a NUL, as of find -print0" },
+        { OPT_JOBS, 'j', "jobs", BLKUP_CLI_ARG, "N", NULL,
+          "look at N of many at a time (usual: one a CPU)" },
+        { OPT_TIMEOUT, 0, "timeout", BLKUP_CLI_ARG, "SECONDS", NULL,
+          "of many: give one up after so long, and go on" },
         { OPT_DIRECT, 0, "direct", BLKUP_CLI_ARG, "WHEN", "auto always never",
           "read past the page cache: auto, always, never" },
         { OPT_NO_CAGE, 0, "no-cage", BLKUP_CLI_NO_ARG, NULL, NULL,
@@ -99,8 +114,14 @@ struct request {
         bool strict, partitions, no_part_entry, no_encoding, bytes, no_headings, debug, no_cage;
         enum { NO_STATS, STATS_LINES, STATS_JSON } stats;
         struct blkup_open_options open;
+        const char *files_from;
+        bool null_separated, is_many, json_lines;
+        unsigned jobs;
+        uint64_t timeout_ns;
         char **devices;
         size_t n_devices;
+        char **names; /* ours, with --files-from */
+        size_t n_names;
 };
 
 /* The cost of one device, kept until everything else was said: --io-stats=json is the last on stderr. */
@@ -120,7 +141,42 @@ struct run {
         bool is_caged;
         size_t n_costs;
         const char *device; /* for the debug lines */
+        /* of many */
+        size_t n_emitted;
+        bool had_text;
+        int worst_code;
 };
+
+static int parse_jobs(const struct blkup_cli_command *self, struct request *q, const char *value)
+{
+        uint64_t n;
+
+        if (!blkup_cli_probe_parse_decimal(value, strlen(value), &n) || n == 0)
+                return blkup_cli_usage_error(self, "-j: '%s' is no number from 1 on", value);
+        q->jobs = n < BLKUP_CLI_MANY_MAX_JOBS ? (unsigned) n : BLKUP_CLI_MANY_MAX_JOBS;
+        q->is_many = true;
+        return 0;
+}
+
+/* Seconds, perhaps with a fraction of up to three digits. */
+static int parse_timeout(const struct blkup_cli_command *self, struct request *q, const char *value)
+{
+        size_t whole = strcspn(value, "."), digits = value[whole] ? strlen(value + whole + 1) : 0;
+        uint64_t seconds = 0, part = 0;
+
+        if ((whole > 0 && !blkup_cli_probe_parse_decimal(value, whole, &seconds)) || whole + digits == 0 ||
+            (digits > 0 && !blkup_cli_probe_parse_decimal(value + whole + 1, digits, &part)) ||
+            seconds > 86400 || digits > 3)
+                return blkup_cli_usage_error(self, "--timeout: '%s' is no number of seconds, as 5 or 0.5",
+                                             value);
+        for (; digits < 3; digits++)
+                part *= 10;
+        q->timeout_ns = seconds * 1000000000 + part * 1000000;
+        if (q->timeout_ns == 0)
+                return blkup_cli_usage_error(self, "--timeout: 0 seconds are not enough for anything");
+        q->is_many = true;
+        return 0;
+}
 
 static int set_option(const struct blkup_cli_command *self, struct request *q, int id, const char *value)
 {
@@ -142,8 +198,23 @@ static int set_option(const struct blkup_cli_command *self, struct request *q, i
                 q->has_columns = true;
                 break;
         case OPT_JSON:
+                if (value && blkup_cli_word(self, id, value) < 0)
+                        return self->usage_exit;
                 q->json = true;
+                q->json_lines = value != NULL;
+                q->is_many |= value != NULL;
                 break;
+        case OPT_FILES_FROM:
+                q->files_from = value;
+                q->is_many = true;
+                break;
+        case OPT_NULL:
+                q->null_separated = true;
+                break;
+        case OPT_JOBS:
+                return parse_jobs(self, q, value);
+        case OPT_TIMEOUT:
+                return parse_timeout(self, q, value);
         case OPT_SHOW:
                 if (q->show.n == BLKUP_CLI_PROBE_MAX_SHOW)
                         return blkup_cli_usage_error(self, "-s: at most %d tags", BLKUP_CLI_PROBE_MAX_SHOW);
@@ -223,10 +294,21 @@ static int check_request(const struct blkup_cli_command *self, struct request *q
                 return blkup_cli_usage_error(self, "-s and --columns exclude each other");
         if (q->has_mode && q->partitions)
                 return blkup_cli_usage_error(self, "--partitions goes with --json or --columns, not with -o");
-        if (q->n_devices == 0)
+        if (q->n_devices == 0 && !q->files_from)
                 return blkup_cli_usage_error(self, "no device given");
+        if (q->null_separated && !q->files_from)
+                return blkup_cli_usage_error(self, "-0 goes with --files-from");
+        if (q->is_many && !q->json && (q->has_columns || q->partitions))
+                return blkup_cli_usage_error(self, "--files-from, -j and --timeout go with -o or --json, "
+                                                   "not with a table");
+        if (q->is_many && q->timeline && (q->timeout_ns || q->jobs > 1))
+                return blkup_cli_usage_error(self, "--timeline is of one process: not with -j and --timeout");
+        if (q->timeline)
+                q->jobs = 1;
         if (q->json)
                 q->mode = BLKUP_CLI_PROBE_MODE_JSON;
+        else if (q->is_many)
+                return 0;
         else if (q->has_columns || (!q->has_mode && q->partitions) ||
                  (!q->has_mode && q->show.n == 0 && !q->no_encoding && isatty(STDOUT_FILENO)))
                 q->mode = BLKUP_CLI_PROBE_MODE_TABLE;
@@ -258,21 +340,6 @@ static bool environment_wants_debug(void)
         return false;
 }
 
-/* What a device holds is a stranger's. Whoever may only read loses nothing when it is misread; root might. */
-static void start_cage(const struct blkup_cli_command *self, struct run *run)
-{
-        int r;
-
-        if (run->request->no_cage || geteuid() != 0)
-                return;
-        r = blkup_probe_set_cage(run->probe, true);
-        if (r < 0)
-                blkup_cli_error(self->name, "no cage for the parser (%s): this process looks itself",
-                                strerror(-r));
-        run->is_caged = r == 0;
-        blkup_cli_confine(run->request->timeline != NULL);
-}
-
 static int set_up(const struct blkup_cli_command *self, struct run *run)
 {
         const struct request *q = run->request;
@@ -292,7 +359,8 @@ static int set_up(const struct blkup_cli_command *self, struct run *run)
                                          (q->partitions ? BLKUP_PROBE_PARTITIONS : 0u) |
                                          (q->no_part_entry ? BLKUP_PROBE_NO_PART_ENTRY : 0u));
         blkup_probe_set_trace(p, run->trace);
-        start_cage(self, run);
+        if (!q->no_cage)
+                run->is_caged = blkup_cli_probe_start_cage(self->name, p, q->timeline != NULL || q->is_many);
         if (q->debug || environment_wants_debug())
                 blkup_probe_set_debug(p, debug_line, run);
         return 0;
@@ -378,13 +446,146 @@ static int run_devices(struct run *run)
         return n_looked_at > 0 ? first_code : BLKUP_CLI_PROBE_EXIT_NOTHING;
 }
 
+/*
+ * Many: in other processes perhaps, so an answer is a text before it is printed.
+ */
+
+static int many_print(struct run *run, const char *device, const struct blkup_cli_probe_said *said,
+                      enum blkup_verdict verdict, const struct blkup_probe *probe, FILE *out,
+                      struct blkup_cli_many_said *ret)
+{
+        const struct blkup_cli_probe_answer a = {
+                .device = device, .probe = probe, .verdict = verdict, .error = said->text,
+        };
+        int r;
+
+        run->text.out = out;
+        run->text.had_device = false;
+        blkup_json_init(&run->json, blkup_cli_file_sink, out, false);
+        r = print_answer(run, &a);
+        ret->code = said->code;
+        if (said->is_dropped)
+                ret->code = BLKUP_CLI_PROBE_EXIT_NOTHING;
+        (void) snprintf(ret->line, sizeof(ret->line), "%s", said->line);
+        if (probe && run->costs) {
+                blkup_probe_stats(probe, &ret->stats);
+                ret->has_stats = true;
+        }
+        return r;
+}
+
+/* In the process that looks: its own cage, and no more rights than it needs. */
+static void many_begin(void *arg)
+{
+        struct run *run = arg;
+
+        if (run->is_caged)
+                (void) blkup_cli_probe_start_cage("probe", run->probe, run->request->timeline != NULL);
+}
+
+static int many_one(void *arg, size_t i, FILE *out, struct blkup_cli_many_said *ret)
+{
+        struct run *run = arg;
+        struct blkup_cli_probe_said said;
+        struct blkup_error err = { 0 };
+        enum blkup_verdict verdict;
+        int r;
+
+        run->device = run->request->devices[i];
+        r = blkup_probe_path(run->probe, run->device, &run->request->open, &verdict, &err);
+        if (r < 0) {
+                blkup_cli_probe_say_failure(run->device, r, &err, &said);
+                return many_print(run, run->device, &said, BLKUP_VERDICT_UNKNOWN, NULL, out, ret);
+        }
+        blkup_cli_probe_say_verdict(run->device, run->probe, verdict,
+                                    run->request->mode == BLKUP_CLI_PROBE_MODE_UDEV, &said);
+        return many_print(run, run->device, &said, verdict, run->probe, out, ret);
+}
+
+static int many_failed(void *arg, size_t i, const char *why, FILE *out, struct blkup_cli_many_said *ret)
+{
+        struct run *run = arg;
+        struct blkup_cli_probe_said said = { .text = why, .code = BLKUP_CLI_PROBE_EXIT_OTHER };
+        const char *device = run->request->devices[i];
+
+        (void) snprintf(said.line, sizeof(said.line), "%s: %s: nothing can be said", device, why);
+        return many_print(run, device, &said, BLKUP_VERDICT_UNKNOWN, NULL, out, ret);
+}
+
+/* "Cannot be said" outweighs "ambivalent", and that "nothing". */
+static int worse_code(int a, int b)
+{
+        static const int order[] = { BLKUP_CLI_PROBE_EXIT_OTHER, BLKUP_CLI_PROBE_EXIT_AMBIVALENT,
+                                     BLKUP_CLI_PROBE_EXIT_NOTHING };
+
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(order); i++)
+                if (a == order[i] || b == order[i])
+                        return order[i];
+        return 0;
+}
+
+static bool many_emit(void *arg, size_t i, const char *text, size_t len,
+                      const struct blkup_cli_many_said *said)
+{
+        struct run *run = arg;
+        const struct request *q = run->request;
+        bool is_block = q->mode == BLKUP_CLI_PROBE_MODE_UDEV || q->mode == BLKUP_CLI_PROBE_MODE_EXPORT;
+
+        if (*said->line)
+                blkup_cli_error("probe", "%s", said->line);
+        if (q->mode == BLKUP_CLI_PROBE_MODE_JSON && !q->json_lines)
+                fputs(run->n_emitted > 0 ? ",\n" : "\n", stdout);
+        else if (is_block && len > 0 && run->had_text)
+                putchar('\n');
+        (void) fwrite(text, 1, len, stdout);
+        if (q->json_lines)
+                putchar('\n');
+        blkup_cli_note_stdout();
+        if (said->has_stats && run->costs)
+                run->costs[run->n_costs++] = (struct cost){ .device = q->devices[i], .stats = said->stats };
+        run->n_emitted++;
+        run->had_text |= len > 0;
+        run->worst_code = worse_code(run->worst_code, said->code);
+        return !ferror(stdout);
+}
+
+/* The array's objects stand one a line, so that they can be written as they come. */
+static int run_many(struct run *run)
+{
+        const struct request *q = run->request;
+        const struct blkup_cli_many m = {
+                .n = q->n_devices, .jobs = q->jobs, .timeout_ns = q->timeout_ns, .arg = run,
+                .begin = many_begin, .one = many_one, .failed = many_failed, .emit = many_emit,
+                .keep_stderr = q->debug,
+        };
+        bool is_array = q->mode == BLKUP_CLI_PROBE_MODE_JSON && !q->json_lines;
+        int r;
+
+        if (is_array)
+                printf("{\"blkup\":{\"version\":\"%s\",\"schema\":%d},\"cage\":%s,\"devices\":[",
+                       BLKUP_VERSION, PROBE_JSON_SCHEMA, run->is_caged ? "true" : "false");
+        /* That a cage can be made is known now. Each process makes one of its own: they cannot share it. */
+        (void) blkup_probe_set_cage(run->probe, false);
+        r = blkup_cli_many_run(&m);
+        if (is_array)
+                printf("\n]}\n");
+        if (r < 0) {
+                blkup_cli_error("probe", "cannot go on: %s", strerror(-r));
+                return BLKUP_CLI_PROBE_EXIT_OTHER;
+        }
+        return q->n_devices > 0 ? run->worst_code : BLKUP_CLI_PROBE_EXIT_NOTHING;
+}
+
 /* The answer: what comes before, between and after the devices on stdout. */
 static int answer(struct run *run)
 {
         const struct request *q = run->request;
         int code, r;
 
-        if (q->mode == BLKUP_CLI_PROBE_MODE_JSON) {
+        if (q->is_many) {
+                code = run_many(run);
+                r = 0;
+        } else if (q->mode == BLKUP_CLI_PROBE_MODE_JSON) {
                 struct blkup_json *j = &run->json;
 
                 blkup_json_init(j, blkup_cli_file_sink, stdout, true);
@@ -479,6 +680,34 @@ static int make_run(const struct blkup_cli_command *self, const struct request *
         return 0;
 }
 
+/* The devices of the command line, then those of the list. */
+static int read_names(struct request *q)
+{
+        int r = 0;
+
+        if (!q->files_from)
+                return 0;
+        for (size_t i = 0; i < q->n_devices && r == 0; i++)
+                r = blkup_cli_many_add_name(q->devices[i], &q->names, &q->n_names);
+        if (r == 0)
+                r = blkup_cli_many_read_names(q->files_from, q->null_separated ? '\0' : '\n', &q->names,
+                                              &q->n_names);
+        if (r < 0) {
+                blkup_cli_error("probe", "--files-from: %s: %s", q->files_from, strerror(-r));
+                return BLKUP_CLI_PROBE_EXIT_OTHER;
+        }
+        q->devices = q->names;
+        q->n_devices = q->n_names;
+        return 0;
+}
+
+static void free_names(struct request *q)
+{
+        for (size_t i = 0; i < q->n_names; i++)
+                free(q->names[i]);
+        free(q->names);
+}
+
 static void free_run(struct run *run)
 {
         blkup_probe_unref(run->probe);
@@ -508,10 +737,14 @@ static int run_probe(const struct blkup_cli_command *self, int argc, char **argv
         code = check_request(self, &q);
         if (code)
                 return code;
-        code = make_run(self, &q, &run);
-        if (code == 0)
-                code = run_request(self, &run);
-        free_run(&run);
+        code = read_names(&q);
+        if (code == 0) {
+                code = make_run(self, &q, &run);
+                if (code == 0)
+                        code = run_request(self, &run);
+                free_run(&run);
+        }
+        free_names(&q);
         return code;
 }
 

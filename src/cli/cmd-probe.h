@@ -72,6 +72,10 @@ int blkup_cli_probe_set_types(const struct blkup_cli_command *self, struct blkup
 int blkup_cli_probe_set_usages(const struct blkup_cli_command *self, struct blkup_probe *p,
                                const char *list);
 
+/* As root: a cage for the prober (a line on stderr when there can be none), and no rights but to read.
+ * Returns whether there is a cage. */
+bool blkup_cli_probe_start_cage(const char *command, struct blkup_probe *p, bool writes_files);
+
 /* What there is to say about one device beside its answer. */
 struct blkup_cli_probe_said {
         int code;         /* enum blkup_cli_probe_exit */

@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "cli/cmd-probe.h"
+#include "cli/confine.h"
 #include "cli/output.h"
 #include "cli/size.h"
 
@@ -102,6 +104,21 @@ int blkup_cli_probe_set_types(const struct blkup_cli_command *self, struct blkup
         if (r < 0)
                 return blkup_cli_usage_error(self, "-n: %s", *err.message ? err.message : strerror(-r));
         return 0;
+}
+
+/* What a device holds is a stranger's. Whoever may only read loses nothing when it is misread; root might. */
+bool blkup_cli_probe_start_cage(const char *command, struct blkup_probe *p, bool writes_files)
+{
+        int r;
+
+        if (geteuid() != 0)
+                return false;
+        r = blkup_probe_set_cage(p, true);
+        if (r < 0)
+                blkup_cli_error(command, "no cage for the parser (%s): this process looks itself",
+                                strerror(-r));
+        blkup_cli_confine(writes_files);
+        return r == 0;
 }
 
 /* Names that blkid would drop from its list: they end nothing, the next device is still looked at. */

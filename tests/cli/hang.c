@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Opening a file whose name holds "hang" never ends; one that holds "crash" kills. */
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int do_open(const char *path, int flags, int mode)
+{
+        if (strstr(path, "hang"))
+                for (;;)
+                        pause();
+        if (strstr(path, "crash"))
+                abort();
+        return (int) syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+int open64(const char *path, int flags, ...)
+{
+        va_list ap;
+        int mode;
+
+        va_start(ap, flags);
+        mode = flags & O_CREAT ? va_arg(ap, int) : 0;
+        va_end(ap);
+        return do_open(path, flags, mode);
+}
+
+int __open64_2(const char *path, int flags)
+{
+        return do_open(path, flags, 0);
+}
