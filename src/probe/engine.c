@@ -101,20 +101,29 @@ static enum blkup_outcome try_format(struct blkup_probe *p, const struct blkup_f
 /* Looks for the first n active formats. false: something has to be read first. */
 static bool look_superblocks(struct blkup_probe *p, unsigned n, bool late)
 {
+        const bool fast = p->is_as_planned;
         bool decided = true;
 
+        if (fast)
+                blkup_plan_prepare_rows(p, n);
         for (unsigned k = 0; k < n; k++) {
-                const struct blkup_format *f = blkup_formats[p->plan.active[k]];
+                const struct blkup_format *f;
                 struct blkup_found *to;
                 enum blkup_outcome o;
 
+                if (p->state[k] == REFUSED)
+                        continue;
+                if (p->state[k] == UNDECIDED && fast && blkup_plan_rules_out(p, k)) {
+                        p->state[k] = REFUSED;
+                        continue;
+                }
+                f = blkup_formats[p->plan.active[k]];
                 if ((f->flags & BLKUP_LATE) && !late)
                         continue;
                 if (p->state[k] == UNDECIDED) {
                         /* More hits than there is room for change nothing any more: the first two decide. */
                         to = &p->finds[p->n_finds < BLKUP_MAX_HITS ? p->n_finds : BLKUP_MAX_HITS - 1];
-                        o = p->is_as_planned && !blkup_plan_may_be(p, k) ? BLKUP_NOT_THIS
-                                                                         : try_format(p, f, to);
+                        o = try_format(p, f, to);
                         if (o == BLKUP_NEED) {
                                 decided = false;
                                 if (p->view.is_tiny || (f->usage & (BLKUP_USAGE_RAID | BLKUP_USAGE_CRYPTO)))

@@ -65,7 +65,7 @@ struct blkup_plan {
         uint16_t active_tables[BLKUP_MAX_TABLES];
         unsigned n_active_tables;
         struct blkup_plan_key key;
-        bool is_used_again; /* by a second device of this geometry */
+        unsigned uses; /* devices of this geometry, one after another; counted only as far as it matters */
 
         struct blkup_row rows[BLKUP_MAX_ROWS];
         uint16_t first_row[BLKUP_MAX_FORMATS +
@@ -134,8 +134,29 @@ struct blkup_probe {
 void blkup_plan_make(struct blkup_probe *p);
 /* Forgets the plan: a setting that it follows from has changed. */
 void blkup_plan_forget(struct blkup_probe *p);
-/* Can active format k be here, as far as a fast look at its magics tells? Only while p->is_as_planned. */
-bool blkup_plan_may_be(struct blkup_probe *p, unsigned k);
+/* Works out the rows of the first n active formats, where that pays. Only while p->is_as_planned. */
+void blkup_plan_prepare_rows(struct blkup_probe *p, unsigned n);
+
+/* Can active format k not be here, as far as a fast look at its magics tells? Only while p->is_as_planned. */
+static inline bool blkup_plan_rules_out(const struct blkup_probe *p, unsigned k)
+{
+        unsigned i, end;
+
+        if (k >= p->plan.n_with_rows)
+                return false;
+        i = p->plan.first_row[k];
+        end = p->plan.first_row[k + 1];
+        if (i == end)
+                return false; /* no magic: its check looks itself */
+        for (; i < end; i++) {
+                uint32_t word;
+
+                memcpy(&word, p->arena + p->plan.rows[i].at, sizeof(word));
+                if ((word & p->plan.rows[i].mask) == p->plan.rows[i].value)
+                        return false;
+        }
+        return true;
+}
 void blkup_units_clear(struct blkup_units *u);
 void blkup_units_add(struct blkup_units *u, uint64_t first, uint64_t last);
 void blkup_units_join(struct blkup_units *a, const struct blkup_units *b);

@@ -69,6 +69,9 @@ static void add_rows(const struct blkup_view *v, struct blkup_units *u, const st
                         add_window(v, u, base, needs[i].len);
 }
 
+/* Working out the rows costs what two or three looks at them save: few devices of a geometry do without. */
+#define ROWS_FROM_USE 4
+
 extern const struct blkup_format blkup_format_vfat; /* the last of a tiny device's first stage */
 
 static bool is_active(const struct blkup_probe *p, unsigned i)
@@ -145,11 +148,12 @@ void blkup_plan_make(struct blkup_probe *p)
         };
 
         if (memcmp(&key, &p->plan.key, sizeof(key)) == 0) {
-                p->plan.is_used_again = true;
+                if (p->plan.uses < ROWS_FROM_USE)
+                        p->plan.uses++;
                 return;
         }
         make(p);
-        p->plan.is_used_again = false;
+        p->plan.uses = 1;
         p->plan.key = key;
         p->plan.n_with_rows = 0;
         p->plan.first_row[0] = 0;
@@ -197,24 +201,8 @@ static bool make_rows(struct blkup_probe *p, unsigned k)
         return true;
 }
 
-bool blkup_plan_may_be(struct blkup_probe *p, unsigned k)
+void blkup_plan_prepare_rows(struct blkup_probe *p, unsigned n)
 {
-        const struct blkup_plan *plan = &p->plan;
-        unsigned i, end;
-
-        /* The rows cost more than one look at them saves: a single probe does without. */
-        if (!plan->is_used_again || (k >= plan->n_with_rows && !make_rows(p, k)))
-                return true;
-        i = plan->first_row[k];
-        end = plan->first_row[k + 1];
-        if (i == end)
-                return true; /* no magic: its check looks itself */
-        for (; i < end; i++) {
-                uint32_t word;
-
-                memcpy(&word, p->arena + plan->rows[i].at, sizeof(word));
-                if ((word & plan->rows[i].mask) == plan->rows[i].value)
-                        return true;
-        }
-        return false;
+        if (p->plan.uses >= ROWS_FROM_USE && p->plan.n_with_rows < n)
+                (void) make_rows(p, n - 1);
 }

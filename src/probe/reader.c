@@ -230,6 +230,8 @@ static void add_run(struct blkup_probe *p, struct batch *b, uint64_t first, uint
 static void add_units(struct blkup_probe *p, struct batch *b, const struct blkup_units *u)
 {
         uint64_t gap = p->merge_gap >> p->view.unit_shift, first = 0, last = 0;
+        /* A set names each unit once: only what was there before it can be there already. */
+        const bool is_first = p->view.n_pieces == 0;
         const uint8_t *unused;
         bool open = false;
 
@@ -252,7 +254,7 @@ static void add_units(struct blkup_probe *p, struct batch *b, const struct blkup
         for (unsigned k = 0; k < u->n_high; k++) {
                 uint64_t i = u->high[k];
 
-                if (is_loaded(p, i, &unused))
+                if (!is_first && is_loaded(p, i, &unused))
                         continue;
                 if (open && i - last <= gap + 1) {
                         last = i;
@@ -267,16 +269,36 @@ static void add_units(struct blkup_probe *p, struct batch *b, const struct blkup
                 add_run(p, b, first, last);
 }
 
+/* The first unit of [first, last] that is in memory; last + 1 when none is. */
+static uint64_t next_loaded(const struct blkup_probe *p, uint64_t first, uint64_t last)
+{
+        const struct blkup_view *v = &p->view;
+        uint64_t next = last + 1;
+
+        for (uint64_t i = first; i < BLKUP_VIEW_LOW && i <= last; i++)
+                if (v->low[i])
+                        return i;
+        for (unsigned i = 0; i < v->n_pieces; i++) {
+                uint64_t from = v->pieces[i].at >> v->unit_shift;
+                uint64_t end = (v->pieces[i].at + v->pieces[i].len + unit_of(p) - 1) >> v->unit_shift;
+
+                if (from < next && end > first)
+                        next = blkup_max(from, first);
+        }
+        return next;
+}
+
 /* A range that a check asked for, in one piece: what is in memory is copied, the rest is read. */
 static void add_range(struct blkup_probe *p, struct batch *b, uint64_t first, uint64_t last)
 {
-        uint64_t unit = unit_of(p), at = first * unit, len = (last - first + 1) * unit;
-        uint64_t missing = 0, run = first;
+        uint64_t unit = unit_of(p), at = first * unit, len = (last - first + 1) * unit, missing = 0, next;
         const uint8_t *have = NULL;
         uint8_t *to;
 
-        for (uint64_t i = first; i <= last; i++)
-                missing += !is_loaded(p, i, &have);
+        for (uint64_t i = first; i <= last; i = next + 1) { /* ends: next >= i */
+                next = next_loaded(p, i, last);
+                missing += next - i;
+        }
         if (missing > 0 && !may_read(p, at, missing * unit))
                 return;
         to = take_arena(p, len);
@@ -287,16 +309,12 @@ static void add_range(struct blkup_probe *p, struct batch *b, uint64_t first, ui
                 blkup_reader_note_bad(p, at, len);
                 return;
         }
-        for (uint64_t i = first; i <= last + 1; i++) {
-                bool loaded = i <= last && is_loaded(p, i, &have);
-
-                if (i <= last && !loaded)
-                        continue;
-                if (run < i)
-                        add_request(p, b, run * unit, (i - run) * unit, to + (run - first) * unit);
-                if (loaded)
-                        memcpy(to + (i - first) * unit, have, (size_t) expected(p, i * unit, unit));
-                run = i + 1;
+        for (uint64_t i = first; i <= last; i = next + 1) {
+                next = next_loaded(p, i, last);
+                if (next > i)
+                        add_request(p, b, i * unit, (next - i) * unit, to + (i - first) * unit);
+                if (next <= last && is_loaded(p, next, &have))
+                        memcpy(to + (next - first) * unit, have, (size_t) expected(p, next * unit, unit));
         }
         add_piece(p, at, len, to);
 }
