@@ -368,7 +368,9 @@ static bool advance(struct blkup_probe *p, struct course *c)
 
 uint64_t blkup_engine_area(const struct blkup_probe *p, uint64_t *ret_base)
 {
-        uint64_t size = p->block->info.size_bytes, rest = size - blkup_min(p->area_at, size);
+        /* No device is larger (loff_t is signed), and the end of no range can wrap then. */
+        uint64_t size = blkup_min(p->block->info.size_bytes, (uint64_t) INT64_MAX);
+        uint64_t rest = size - blkup_min(p->area_at, size);
 
         *ret_base = size - rest;
         return p->area_size ? blkup_min(p->area_size, rest) : rest;

@@ -80,7 +80,8 @@ struct blkup_read_log {
 
 struct blkup_probe {
         /* settings */
-        bool excluded[BLKUP_MAX_FORMATS]; /* by set_types */
+        bool excluded[BLKUP_MAX_FORMATS];       /* by set_types */
+        bool excluded_tables[BLKUP_MAX_TABLES]; /* by tests that look at one table */
         unsigned usages;
         uint64_t area_at, area_size, session;
         unsigned flags;

@@ -116,7 +116,7 @@ static void make(struct blkup_probe *p)
         for (unsigned i = 0; i < blkup_n_tables && !(p->flags & BLKUP_PROBE_NO_TABLES); i++) {
                 const struct blkup_table *t = blkup_tables[i];
 
-                if (t->min_bytes > v->size)
+                if (p->excluded_tables[i] || t->min_bytes > v->size)
                         continue;
                 plan->active_tables[plan->n_active_tables++] = (uint16_t) i;
                 add_rows(v, &plan->tables, t->magics, t->n_magics, t->needs, t->n_needs);
