@@ -69,15 +69,21 @@ enum blkup_outcome blkup_tables_cover(struct blkup_view *v, uint64_t at, uint64_
         bool wanted = v->wants_partitions;
         struct blkup_found found;
         enum blkup_outcome o = BLKUP_NOT_THIS;
+        bool is_open = false;
 
         v->found_type = NULL;
         v->wants_partitions = true;
-        for (unsigned i = 0; i < blkup_n_tables && o != BLKUP_FOUND && o != BLKUP_NEED; i++)
+        for (unsigned i = 0; i < blkup_n_tables && o != BLKUP_FOUND && o != BLKUP_NEED; i++) {
                 o = blkup_table_try(v, blkup_tables[i], &found, &c.entries);
+                is_open |= o == BLKUP_UNREADABLE;
+        }
         v->wants_partitions = wanted;
         v->found_type = found_type;
-        if (o == BLKUP_NEED || o == BLKUP_UNREADABLE)
+        if (o == BLKUP_NEED)
                 return o;
+        /* A table that could not be looked at might cover it, whatever the others say. */
+        if (o != BLKUP_FOUND && is_open)
+                return BLKUP_UNREADABLE;
         *ret = o == BLKUP_FOUND && c.covered && !c.misfit;
         return BLKUP_FOUND;
 }
