@@ -28,6 +28,8 @@ int open64(const char *path, int flags, ...)
         return do_open(path, flags, mode);
 }
 
+/* What glibc's open64() becomes under _FORTIFY_SOURCE; its headers declare it only there. */
+int __open64_2(const char *path, int flags);
 int __open64_2(const char *path, int flags)
 {
         return do_open(path, flags, 0);
