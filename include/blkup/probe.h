@@ -111,6 +111,7 @@ enum blkup_probe_flag {
         BLKUP_PROBE_PARTITIONS = 1 << 1, /* list the partitions of a table (costs the reads of its entries) */
         BLKUP_PROBE_NO_TABLES = 1 << 2,  /* superblocks only */
         BLKUP_PROBE_NO_PART_ENTRY = 1 << 3, /* no PART_ENTRY_* of a partition (blkid's -D) */
+        BLKUP_PROBE_EXPLAIN = 1 << 4, /* list all candidates, and what decided about each; reads more */
 };
 void blkup_probe_set_flags(struct blkup_probe *p, unsigned flags);
 
@@ -173,6 +174,67 @@ struct blkup_hit_info blkup_probe_hit(const struct blkup_probe *p, size_t i); /*
 /* Partitions in table order; 0 without BLKUP_PROBE_PARTITIONS. */
 size_t blkup_probe_n_partitions(const struct blkup_probe *p);
 const struct blkup_partition *blkup_probe_partition(const struct blkup_probe *p, size_t i); /* NULL beyond */
+
+/*
+ * Why: all that could be on the device, and the rule that decided about each. Only after a run with
+ * BLKUP_PROBE_EXPLAIN, which looks for every format to the end and so reads more than others.
+ */
+
+/* What its own rules say of it. */
+enum blkup_candidate_state {
+        BLKUP_CANDIDATE_FOUND = 0,  /* they all hold */
+        BLKUP_CANDIDATE_REFUSED,    /* the magic is there, another rule fails: reason says which */
+        BLKUP_CANDIDATE_DAMAGED,    /* a checksum, or fields that contradict each other */
+        BLKUP_CANDIDATE_UNREADABLE, /* something could not be read, or a budget ran out */
+};
+
+/* What became of it. blkup_rule_text() has the sentences. */
+enum blkup_rule {
+        BLKUP_RULE_OWN = 0,       /* its own rules: state and reason */
+        BLKUP_RULE_REPORTED,
+        BLKUP_RULE_AMBIVALENT,    /* another one is there too, and neither tolerates it */
+        BLKUP_RULE_TOLERATED,     /* beside the first one, which is reported */
+        BLKUP_RULE_AFTER_RAID,    /* a RAID member or an encrypted volume before it ended the search */
+        BLKUP_RULE_TINY,          /* the first find on a device of a floppy's size is final */
+        BLKUP_RULE_TINY_TABLE,    /* the same, a partition table */
+        BLKUP_RULE_TOO_SMALL,     /* 1024 bytes and less hold nothing but a table */
+        BLKUP_RULE_WIPED,         /* its mkfs would have wiped the table that stands there */
+        BLKUP_RULE_EARLIER_MAGIC, /* the type was refused at an earlier magic */
+        BLKUP_RULE_LATE,          /* only looked for where nothing else is found */
+        BLKUP_RULE_LEFT_OUT,      /* by a filter, or not looked for on such a device */
+        BLKUP_RULE_SEALED,        /* a table of a device that is ambivalent or a RAID member */
+        BLKUP_RULE_OTHER_TABLE,   /* another table comes before it */
+};
+
+enum blkup_candidate_note {
+        BLKUP_NOTE_LARGER = 1 << 0,         /* the file system is larger than its device */
+        BLKUP_NOTE_TABLE_INSIDE = 1 << 1,   /* a table in the bytes of the file system that is reported */
+        BLKUP_NOTE_STALE = 1 << 2,          /* left over from something before, or hidden by what is */
+        BLKUP_NOTE_NO_MOUNT = 1 << 3,       /* features that the running kernel does not know: see features */
+        BLKUP_NOTE_READ_ONLY = 1 << 4,      /* the same, only for writing */
+};
+
+struct blkup_candidate {
+        char type[32];          /* TYPE or PTTYPE */
+        enum blkup_usage usage; /* 0: a partition table */
+        enum blkup_candidate_state state;
+        enum blkup_rule rule;
+        unsigned notes;         /* bits of enum blkup_candidate_note */
+        uint64_t at;            /* first byte of its magic on the device: what wipefs(8) would erase ... */
+        uint32_t magic_len;     /* ... this many of; 0: known by more than a magic */
+        uint32_t magic_bits;    /* evidence: bits of the magic ... */
+        uint32_t evidence_bits; /* ... and of all that was verified: magic, checksum, cross-field rules */
+        uint64_t fs_bytes;      /* size that it tells of itself; 0: none */
+        uint64_t incompat, ro_compat; /* feature words of ext, xfs and btrfs */
+        char reason[96];        /* of a refusal; "" */
+        char features[192];     /* names of those that this kernel does not know; "" */
+};
+
+size_t blkup_probe_n_candidates(const struct blkup_probe *p);
+const struct blkup_candidate *blkup_probe_candidate(const struct blkup_probe *p, size_t i); /* NULL beyond */
+
+/* One sentence without a full stop; never NULL. */
+const char *blkup_rule_text(enum blkup_rule rule);
 
 void blkup_probe_stats(const struct blkup_probe *p, struct blkup_io_stats *ret);
 

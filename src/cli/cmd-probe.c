@@ -43,6 +43,7 @@ enum {
         OPT_NULL,
         OPT_JOBS,
         OPT_TIMEOUT,
+        OPT_EXPLAIN,
 };
 
 static const struct blkup_cli_option options[] = {
@@ -74,6 +75,8 @@ static const struct blkup_cli_option options[] = {
           "nothing of the table that a partition stands in" },
         { OPT_NO_ENCODING, 'd', "no-encoding", BLKUP_CLI_NO_ARG, NULL, NULL,
           "full and export: values as they are" },
+        { OPT_EXPLAIN, 0, "explain", BLKUP_CLI_NO_ARG, NULL, NULL,
+          "every candidate, and the rule that decided" },
         { OPT_BYTES, 'b', "bytes", BLKUP_CLI_NO_ARG, NULL, NULL, "table: sizes in bytes" },
         { OPT_NO_HEADINGS, 0, "noheadings", BLKUP_CLI_NO_ARG, NULL, NULL,
           "table: without the names of the columns" },
@@ -111,7 +114,7 @@ struct request {
         const char *timeline;
         uint64_t offset_bytes, size_bytes, session_bytes;
         bool has_mode, json, has_columns, has_session;
-        bool strict, partitions, no_part_entry, no_encoding, bytes, no_headings, debug, no_cage;
+        bool strict, partitions, no_part_entry, no_encoding, bytes, no_headings, debug, no_cage, explain;
         enum { NO_STATS, STATS_LINES, STATS_JSON } stats;
         struct blkup_open_options open;
         const char *files_from;
@@ -208,6 +211,9 @@ static int set_option(const struct blkup_cli_command *self, struct request *q, i
                 q->files_from = value;
                 q->is_many = true;
                 break;
+        case OPT_EXPLAIN:
+                q->explain = true;
+                break;
         case OPT_NULL:
                 q->null_separated = true;
                 break;
@@ -294,6 +300,8 @@ static int check_request(const struct blkup_cli_command *self, struct request *q
                 return blkup_cli_usage_error(self, "-s and --columns exclude each other");
         if (q->has_mode && q->partitions)
                 return blkup_cli_usage_error(self, "--partitions goes with --json or --columns, not with -o");
+        if (q->explain && (q->has_mode || q->has_columns || q->show.n > 0))
+                return blkup_cli_usage_error(self, "--explain goes alone or with --json");
         if (q->n_devices == 0 && !q->files_from)
                 return blkup_cli_usage_error(self, "no device given");
         if (q->null_separated && !q->files_from)
@@ -307,6 +315,8 @@ static int check_request(const struct blkup_cli_command *self, struct request *q
                 q->jobs = 1;
         if (q->json)
                 q->mode = BLKUP_CLI_PROBE_MODE_JSON;
+        else if (q->explain)
+                q->mode = BLKUP_CLI_PROBE_MODE_EXPLAIN;
         else if (q->is_many)
                 return 0;
         else if (q->has_columns || (!q->has_mode && q->partitions) ||
@@ -357,6 +367,7 @@ static int set_up(const struct blkup_cli_command *self, struct run *run)
                 blkup_probe_set_session(p, q->session_bytes);
         blkup_probe_set_flags(p, (q->strict ? BLKUP_PROBE_STRICT : 0u) |
                                          (q->partitions ? BLKUP_PROBE_PARTITIONS : 0u) |
+                                         (q->explain ? BLKUP_PROBE_EXPLAIN : 0u) |
                                          (q->no_part_entry ? BLKUP_PROBE_NO_PART_ENTRY : 0u));
         blkup_probe_set_trace(p, run->trace);
         if (!q->no_cage)
@@ -377,7 +388,10 @@ static int print_answer(struct run *run, const struct blkup_cli_probe_answer *a)
                 if (run->columns)
                         r = blkup_cli_probe_columns_json(run->columns, &run->json, a);
                 else
-                        blkup_cli_probe_json_device(&run->json, a, &q->show, q->partitions);
+                        blkup_cli_probe_json_device(&run->json, a, &q->show, q->partitions, q->explain);
+                break;
+        case BLKUP_CLI_PROBE_MODE_EXPLAIN:
+                blkup_cli_probe_print_explain(run->text.out ? run->text.out : stdout, a);
                 break;
         case BLKUP_CLI_PROBE_MODE_TABLE:
                 r = blkup_cli_probe_columns_add(run->columns, a, q->bytes);
@@ -408,7 +422,8 @@ static int report(struct run *run, const char *device, const struct blkup_cli_pr
 static int run_devices(struct run *run)
 {
         const struct request *q = run->request;
-        bool goes_on = q->mode == BLKUP_CLI_PROBE_MODE_TABLE || q->mode == BLKUP_CLI_PROBE_MODE_JSON;
+        bool goes_on = q->mode == BLKUP_CLI_PROBE_MODE_TABLE || q->mode == BLKUP_CLI_PROBE_MODE_JSON ||
+                       q->mode == BLKUP_CLI_PROBE_MODE_EXPLAIN;
         size_t n_looked_at = 0;
         int first_code = 0;
 

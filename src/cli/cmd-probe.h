@@ -26,7 +26,7 @@ enum blkup_cli_probe_exit {
 /* blkid's limit for -s. */
 #define BLKUP_CLI_PROBE_MAX_SHOW 127
 
-/* The order of the words of -o; then the two that have options of their own. */
+/* The order of the words of -o; then those that have options of their own. */
 enum blkup_cli_probe_mode {
         BLKUP_CLI_PROBE_MODE_FULL,
         BLKUP_CLI_PROBE_MODE_VALUE,
@@ -36,6 +36,7 @@ enum blkup_cli_probe_mode {
         BLKUP_CLI_PROBE_MODE_EXPORT,
         BLKUP_CLI_PROBE_MODE_TABLE,
         BLKUP_CLI_PROBE_MODE_JSON,
+        BLKUP_CLI_PROBE_MODE_EXPLAIN,
 };
 
 /* What is shown of the values: the tags of -s, or all of them. */
@@ -131,7 +132,13 @@ BLKUP_MUST_CHECK int blkup_cli_probe_columns_json(const struct blkup_cli_probe_c
  * probe-json.c: the full JSON of one device. Schema: docs/schema/probe.json.
  */
 void blkup_cli_probe_json_device(struct blkup_json *j, const struct blkup_cli_probe_answer *a,
-                                 const struct blkup_cli_probe_show *show, bool partitions);
+                                 const struct blkup_cli_probe_show *show, bool partitions, bool explain);
+
+/*
+ * probe-explain.c: --explain, after a run with BLKUP_PROBE_EXPLAIN.
+ */
+void blkup_cli_probe_print_explain(FILE *f, const struct blkup_cli_probe_answer *a);
+void blkup_cli_probe_json_candidates(struct blkup_json *j, const struct blkup_probe *p);
 
 /*
  * probe-stats.c: --io-stats.

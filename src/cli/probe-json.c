@@ -135,7 +135,7 @@ static void put_partitions(struct blkup_json *j, const struct blkup_probe *p)
 }
 
 void blkup_cli_probe_json_device(struct blkup_json *j, const struct blkup_cli_probe_answer *a,
-                                 const struct blkup_cli_probe_show *show, bool partitions)
+                                 const struct blkup_cli_probe_show *show, bool partitions, bool explain)
 {
         blkup_json_begin_object(j);
         put_text(j, "device", a->device);
@@ -150,6 +150,8 @@ void blkup_cli_probe_json_device(struct blkup_json *j, const struct blkup_cli_pr
                         put_hits(j, a->probe);
                 if (partitions)
                         put_partitions(j, a->probe);
+                if (explain)
+                        blkup_cli_probe_json_candidates(j, a->probe);
         }
         blkup_json_end_object(j);
 }

@@ -138,6 +138,8 @@ static void run(struct blkup_probe *p, struct blkup_cage_shared *s)
         memcpy(s->partitions, p->partitions, p->n_partitions * sizeof(s->partitions[0]));
         s->n_partitions = p->n_partitions;
         s->partitions_cut = p->partitions_cut;
+        memcpy(s->candidates, p->candidates, p->n_candidates * sizeof(s->candidates[0]));
+        s->n_candidates = p->n_candidates;
 }
 
 /* Everything that is not needed behind the door. */

@@ -71,6 +71,8 @@ struct blkup_cage_shared {
         struct blkup_cage_hit hits[BLKUP_MAX_HITS];
         char trouble[256];
         struct blkup_partition partitions[BLKUP_MAX_PARTITIONS];
+        uint32_t n_candidates;
+        struct blkup_candidate candidates[BLKUP_MAX_CANDIDATES];
 };
 
 /* The child's life; fd is its end of the socket. Never returns. */

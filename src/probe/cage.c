@@ -22,7 +22,7 @@ struct blkup_cage {
         struct blkup_cage_shared *shared;
         void *memory; /* of the child's prober; the arena is at its start */
         size_t shared_bytes;
-        int fd;    /* -1: no child */
+        int fd; /* -1: no child */
         pid_t pid;
         int timeout_ms;
 
@@ -292,6 +292,36 @@ static void end_texts(struct blkup_partition *part)
         part->name[sizeof(part->name) - 1] = part->scheme[sizeof(part->scheme) - 1] = '\0';
 }
 
+static bool is_plain(const char *s, size_t cap)
+{
+        size_t n = strnlen(s, cap);
+
+        for (size_t i = 0; i < n; i++)
+                if (s[i] < ' ' || s[i] > '~')
+                        return false;
+        return n < cap;
+}
+
+static bool take_candidates(struct blkup_cage *c, struct blkup_probe *p)
+{
+        uint32_t n = *(const volatile uint32_t *) &c->shared->n_candidates;
+
+        if (n > BLKUP_MAX_CANDIDATES)
+                return false;
+        memcpy(p->candidates, c->shared->candidates, n * sizeof(p->candidates[0]));
+        for (uint32_t i = 0; i < n; i++) {
+                const struct blkup_candidate *k = &p->candidates[i];
+
+                if (!is_plain(k->type, sizeof(k->type)) || !is_plain(k->reason, sizeof(k->reason)) ||
+                    !is_plain(k->features, sizeof(k->features)) ||
+                    (uint32_t) k->state > BLKUP_CANDIDATE_UNREADABLE ||
+                    (uint32_t) k->rule > BLKUP_RULE_OTHER_TABLE || (uint32_t) k->usage > BLKUP_USAGE_OTHER)
+                        return false;
+        }
+        p->n_candidates = n;
+        return true;
+}
+
 static bool take_result(struct blkup_cage *c, struct blkup_probe *p)
 {
         const struct blkup_cage_shared *s = c->shared;
@@ -311,7 +341,7 @@ static bool take_result(struct blkup_cage *c, struct blkup_probe *p)
         p->partitions_cut = s->partitions_cut != 0;
         memcpy(p->trouble, s->trouble, sizeof(p->trouble));
         p->trouble[sizeof(p->trouble) - 1] = '\0';
-        return true;
+        return take_candidates(c, p);
 }
 
 /* A child, the last one or a new one. */

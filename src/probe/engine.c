@@ -13,10 +13,9 @@
 #include <string.h>
 
 #include "probe/engine.h"
+#include "probe/explain.h"
 #include "probe/reader.h"
 #include "probe/tables.h"
-
-enum state { UNDECIDED = 0, REFUSED, HIT, OPEN };
 
 /* A NUL-terminated line for the caller of --debug; cut at 500 bytes. */
 void blkup_engine_debug(struct blkup_probe *p, const char *fmt, ...)
@@ -111,16 +110,16 @@ static bool look_superblocks(struct blkup_probe *p, unsigned n, bool late)
                 struct blkup_found *to;
                 enum blkup_outcome o;
 
-                if (p->state[k] == REFUSED)
+                if (p->state[k] == BLKUP_STATE_REFUSED)
                         continue;
-                if (p->state[k] == UNDECIDED && fast && blkup_plan_rules_out(p, k)) {
-                        p->state[k] = REFUSED;
+                if (p->state[k] == BLKUP_STATE_UNDECIDED && fast && blkup_plan_rules_out(p, k)) {
+                        p->state[k] = BLKUP_STATE_REFUSED;
                         continue;
                 }
                 f = blkup_formats[p->plan.active[k]];
                 if ((f->flags & BLKUP_LATE) && !late)
                         continue;
-                if (p->state[k] == UNDECIDED) {
+                if (p->state[k] == BLKUP_STATE_UNDECIDED) {
                         /* More hits than there is room for change nothing any more: the first two decide. */
                         to = &p->finds[p->n_finds < BLKUP_MAX_HITS ? p->n_finds : BLKUP_MAX_HITS - 1];
                         o = try_format(p, f, to);
@@ -131,17 +130,17 @@ static bool look_superblocks(struct blkup_probe *p, unsigned n, bool late)
                                 continue;
                         }
                         if (o == BLKUP_FOUND && p->n_finds < BLKUP_MAX_HITS) {
-                                p->state[k] = HIT;
+                                p->state[k] = BLKUP_STATE_HIT;
                                 p->hit_of[k] = (uint8_t) p->n_finds++;
                                 debug_outcome(p, f->name, o);
                         } else if (o == BLKUP_UNREADABLE) {
-                                p->state[k] = OPEN;
+                                p->state[k] = BLKUP_STATE_OPEN;
                                 note_open(p, f->name);
                         } else {
-                                p->state[k] = REFUSED;
+                                p->state[k] = BLKUP_STATE_REFUSED;
                         }
                 }
-                if (p->state[k] == HIT &&
+                if (p->state[k] == BLKUP_STATE_HIT &&
                     (p->view.is_tiny || (f->usage & (BLKUP_USAGE_RAID | BLKUP_USAGE_CRYPTO))))
                         return decided;
         }
@@ -171,7 +170,7 @@ static unsigned collect_hits(struct blkup_probe *p)
                 const struct blkup_found *found;
                 const char *version;
 
-                if (p->state[k] != HIT)
+                if (p->state[k] != BLKUP_STATE_HIT)
                         continue;
                 found = &p->finds[p->hit_of[k]];
                 if (!p->values)
@@ -262,9 +261,11 @@ static bool is_wiped_by(const struct blkup_found *sb, const struct blkup_table *
 static void describe(struct blkup_probe *p, unsigned intolerant, const struct blkup_table *table)
 {
         p->verdict = BLKUP_VERDICT_NOTHING;
+        p->chosen_table = table;
         if (table) {
                 blkup_found_string(p->table, "PTTYPE", table->name);
                 if (p->values && is_wiped_by(p->values, table, p->table)) {
+                        p->dropped = p->hits[0].type;
                         p->values = NULL;
                         p->n_hits = 0;
                 }
@@ -422,6 +423,9 @@ void blkup_engine_reset(struct blkup_probe *p)
         p->values = NULL;
         p->n_hits = p->n_partitions = 0;
         p->partitions_cut = false;
+        p->chosen_table = NULL;
+        p->dropped = NULL;
+        p->n_candidates = 0;
         p->trouble[0] = '\0';
         blkup_found_reset(p->table);
         blkup_found_reset(p->entry);
@@ -469,7 +473,7 @@ static void run_course(struct blkup_probe *p)
         c.intolerant = 0;
         c.table = NULL;
         blkup_plan_make(p);
-        memset(p->state, UNDECIDED, p->plan.n_active);
+        memset(p->state, BLKUP_STATE_UNDECIDED, p->plan.n_active);
         read_next(&c, &p->plan.first);
         if (p->view.is_tiny && p->plan.n_active > 0) {
                 c.stage = FIRST_FORMATS;
@@ -498,7 +502,7 @@ static void run_course(struct blkup_probe *p)
         describe(p, c.intolerant, c.table);
 }
 
-void blkup_engine_run(struct blkup_probe *p)
+static void decide(struct blkup_probe *p)
 {
         prepare_view(p);
         blkup_engine_reset(p);
@@ -515,6 +519,13 @@ void blkup_engine_run(struct blkup_probe *p)
                 p->is_as_planned = false;
         }
         run_course(p);
+}
+
+void blkup_engine_run(struct blkup_probe *p)
+{
+        decide(p);
+        if ((p->flags & BLKUP_PROBE_EXPLAIN) && p->view.size > 0 && !p->block->info.is_private_dm)
+                blkup_explain(p);
 }
 
 enum blkup_outcome blkup_engine_entries(struct blkup_probe *p, struct blkup_found *scratch,

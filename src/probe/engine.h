@@ -21,6 +21,7 @@
 #define BLKUP_MAX_TABLES 16
 #define BLKUP_MAX_HITS 16
 #define BLKUP_MAX_PARTITIONS 1024
+#define BLKUP_MAX_CANDIDATES 64
 #define BLKUP_MAX_READS 1024
 #define BLKUP_MAX_REQUESTS 384 /* of one submission */
 #define BLKUP_DEFAULT_BUDGET (16U << 20)
@@ -44,6 +45,14 @@ struct blkup_row {
         uint32_t mask, value;
 };
 #define BLKUP_MAX_ROWS 256
+
+/* Of an active format. */
+enum blkup_state {
+        BLKUP_STATE_UNDECIDED = 0,
+        BLKUP_STATE_REFUSED,
+        BLKUP_STATE_HIT,
+        BLKUP_STATE_OPEN,
+};
 
 /* What the plan of a device follows from. Compared byte by byte: no padding. */
 struct blkup_plan_key {
@@ -98,7 +107,7 @@ struct blkup_probe {
         bool is_cdrom;
         struct blkup_plan plan;
         struct blkup_view view;
-        uint8_t state[BLKUP_MAX_FORMATS]; /* enum state of each active format */
+        uint8_t state[BLKUP_MAX_FORMATS]; /* enum blkup_state of each active format */
         uint8_t hit_of[BLKUP_MAX_FORMATS];
         struct blkup_found *finds; /* BLKUP_MAX_HITS, in the order they were made */
         unsigned n_finds;
@@ -127,6 +136,13 @@ struct blkup_probe {
         struct blkup_partition *partitions;
         unsigned n_partitions;
         bool partitions_cut;
+        const struct blkup_table *chosen_table; /* NULL: none */
+        const char *dropped;                    /* TYPE that a newer table has overwritten; NULL: none */
+
+        /* with BLKUP_PROBE_EXPLAIN */
+        struct blkup_candidate *candidates;
+        unsigned n_candidates;
+        struct blkup_found *scratch;
         char trouble[256];
 };
 

@@ -9,6 +9,7 @@
 #include "block/file.h"
 #include "probe/cage.h"
 #include "probe/engine.h"
+#include "probe/explain.h"
 #include "probe/part-entry.h"
 
 /* Address space for what a run reads: the budget, and the copies that joining of ranges makes. */
@@ -22,13 +23,15 @@ static void *carve(uint8_t **at, size_t n)
         return p;
 }
 
-#define FINDS_BYTES (sizeof(struct blkup_found) * (BLKUP_MAX_HITS + 2))
+#define FINDS_BYTES (sizeof(struct blkup_found) * (BLKUP_MAX_HITS + 3))
+#define CANDIDATES_BYTES (sizeof(struct blkup_candidate) * BLKUP_MAX_CANDIDATES)
 #define PARTS_BYTES (sizeof(struct blkup_partition) * BLKUP_MAX_PARTITIONS)
 #define LOG_BYTES (sizeof(struct blkup_read_log) * BLKUP_MAX_READS)
 
 size_t blkup_probe_bytes(void)
 {
-        return ARENA_BYTES + sizeof(struct blkup_probe) + FINDS_BYTES + PARTS_BYTES + LOG_BYTES + 4 * 64;
+        return ARENA_BYTES + sizeof(struct blkup_probe) + FINDS_BYTES + PARTS_BYTES + LOG_BYTES +
+               CANDIDATES_BYTES + 5 * 64;
 }
 
 struct blkup_probe *blkup_probe_build(void *memory)
@@ -41,8 +44,10 @@ struct blkup_probe *blkup_probe_build(void *memory)
         p->finds = carve(&at, FINDS_BYTES);
         p->table = p->finds + BLKUP_MAX_HITS;
         p->entry = p->table + 1;
+        p->scratch = p->entry + 1;
         p->partitions = carve(&at, PARTS_BYTES);
         p->log = carve(&at, LOG_BYTES);
+        p->candidates = carve(&at, CANDIDATES_BYTES);
         p->arena = memory;
         p->arena_size = ARENA_BYTES;
         p->budget = BLKUP_DEFAULT_BUDGET;
@@ -160,6 +165,17 @@ static void look(struct blkup_probe *p)
         }
 }
 
+static void judge_features(struct blkup_probe *p)
+{
+        struct blkup_kernel k;
+
+        if (p->n_candidates == 0)
+                return;
+        blkup_kernel_here(&k);
+        for (unsigned i = 0; i < p->n_candidates; i++)
+                blkup_features_judge(&p->candidates[i], &k);
+}
+
 /* Runs on an open block; `lane` names the device in the trace. */
 static void run(struct blkup_probe *p, struct blkup_block *b, const char *lane)
 {
@@ -168,6 +184,7 @@ static void run(struct blkup_probe *p, struct blkup_block *b, const char *lane)
         p->block = b;
         p->lane = lane;
         look(p);
+        judge_features(p);
         if (p->area_at == 0 && p->area_size == 0 && !(p->flags & BLKUP_PROBE_NO_PART_ENTRY))
                 blkup_part_entry_find(p);
         if (p->verdict == BLKUP_VERDICT_NOTHING && p->entry->n_tags > 0)
@@ -310,6 +327,16 @@ static uint64_t count_units(const struct blkup_probe *p, uint64_t unit)
                 }
         }
         return n;
+}
+
+size_t blkup_probe_n_candidates(const struct blkup_probe *p)
+{
+        return p->n_candidates;
+}
+
+const struct blkup_candidate *blkup_probe_candidate(const struct blkup_probe *p, size_t i)
+{
+        return i < p->n_candidates ? &p->candidates[i] : NULL;
 }
 
 void blkup_probe_stats(const struct blkup_probe *p, struct blkup_io_stats *ret)
