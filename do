@@ -215,9 +215,17 @@ do_test() {
 # Tests of the suite `soak` read BLKUP_SOAK and then take their long counts (see tests/meson.build).
 do_soak() {
         local -a extra=()
+        local code=0
         want_deps test
+        # Without names also the fuzz targets of libFuzzer, BLKUP_FUZZ_SECONDS each.
+        if [ $# = 0 ]; then
+                compile 'clang, libFuzzer' build-fuzz native/fuzz.ini || true
+                tools/run-tests "${extra[@]}" --setup soak build-fuzz fuzzers || code=$?
+                extra=()
+        fi
         compile 'gcc, ASan and UBSan' build-dev native/dev.ini || true
-        tools/run-tests "${extra[@]}" --setup soak build-dev "${@:-soak}"
+        tools/run-tests "${extra[@]}" --setup soak build-dev "${@:-soak}" || code=$?
+        return $code
 }
 
 # bench/NAME/run makes its images and peers below the directory it is given, and calls `$BLKUP bench NAME`.
