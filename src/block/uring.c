@@ -160,7 +160,8 @@ static size_t reap(struct blkup_uring *u, struct blkup_block_request *r, size_t 
 }
 
 /* n <= entries. The ring is empty before and after. Returns the calls that submitted something. */
-static int read_some(struct blkup_uring *u, int fd, struct blkup_block_request *r, size_t n)
+static int transfer_some(struct blkup_uring *u, int fd, uint8_t opcode, struct blkup_block_request *r,
+                         size_t n)
 {
         uint32_t tail = *u->sq_tail;
         size_t in_flight = 0, left = n;
@@ -171,7 +172,7 @@ static int read_some(struct blkup_uring *u, int fd, struct blkup_block_request *
                 uint32_t slot = tail & u->sq_mask;
 
                 u->sqes[slot] = (struct io_uring_sqe) {
-                        .opcode = IORING_OP_READ,
+                        .opcode = opcode,
                         .fd = fd,
                         .off = r[i].at,
                         .addr = (uint64_t) (uintptr_t) r[i].to,
@@ -204,9 +205,9 @@ static int read_some(struct blkup_uring *u, int fd, struct blkup_block_request *
                         __atomic_store_n(u->sq_tail, tail, __ATOMIC_RELEASE);
                         left = 0;
                 } else if (k < 0 && errno != EINTR) {
-                        /* The wait is refused, but the kernel still writes into the caller's buffers: stay
-                         * until each read is answered. A driver's time-out ends one that its device does not
-                         * answer. */
+                        /* The wait is refused, but the kernel still uses the caller's buffers: stay
+                         * until each request is answered. A driver's time-out ends one that its device does
+                         * not answer. */
                         blkup_sleep_until_ns(blkup_now_ns() + 1000000, NULL);
                 }
                 in_flight -= reap(u, r, n, start);
@@ -214,13 +215,23 @@ static int read_some(struct blkup_uring *u, int fd, struct blkup_block_request *
         return submissions;
 }
 
-int blkup_uring_read(struct blkup_uring *u, int fd, struct blkup_block_request *r, size_t n)
+static int transfer(struct blkup_uring *u, int fd, uint8_t opcode, struct blkup_block_request *r, size_t n)
 {
         int submissions = 0;
 
         if (!blkup_uring_is_usable(u))
                 return -EOPNOTSUPP;
         for (size_t i = 0; i < n; i += u->entries)
-                submissions += read_some(u, fd, r + i, (size_t) blkup_min(n - i, u->entries));
+                submissions += transfer_some(u, fd, opcode, r + i, (size_t) blkup_min(n - i, u->entries));
         return submissions;
+}
+
+int blkup_uring_read(struct blkup_uring *u, int fd, struct blkup_block_request *r, size_t n)
+{
+        return transfer(u, fd, IORING_OP_READ, r, n);
+}
+
+int blkup_uring_write(struct blkup_uring *u, int fd, struct blkup_block_request *r, size_t n)
+{
+        return transfer(u, fd, IORING_OP_WRITE, r, n);
 }

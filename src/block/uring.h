@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * io_uring for one purpose: submit a batch of reads and wait for all of it, in one system call.
+ * io_uring for one purpose: submit a batch of reads, or of writes, and wait for all of it, in one system
+ * call.
  *
  * By the raw calls (io_uring_setup, io_uring_enter and two mappings), in every build. liburing was weighed:
  * what is used here is a page of code, it costs the static binary nothing, and a library that programs link
@@ -45,5 +46,9 @@ void blkup_uring_refuse(struct blkup_uring *u);
  * cannot be used.
  */
 BLKUP_MUST_CHECK int blkup_uring_read(struct blkup_uring *u, int fd, struct blkup_block_request *r, size_t n);
+
+/* The same, writing: `to` is where the bytes are taken from. */
+BLKUP_MUST_CHECK int blkup_uring_write(struct blkup_uring *u, int fd, struct blkup_block_request *r,
+                                       size_t n);
 
 #endif
