@@ -11,6 +11,7 @@ static const struct blkup_cli_command *const commands[] = {
 #if !BLKUP_IS_SMALL
         &blkup_cli_command_blkid,
         &blkup_cli_command_bench,
+        &blkup_cli_command_lazyinit,
 #endif
         &blkup_cli_command_help,
 };
