@@ -276,18 +276,27 @@ static int zero_bytes(struct run *run, uint64_t at, uint64_t len, uint64_t *ret_
         return 0;
 }
 
-/* The zeroes of todo[from, to): touching ranges as one. *ret_to: the groups before it are all zero. */
-static int zero_groups(struct run *run, size_t from, size_t to, size_t *ret_to, struct blkup_error *err)
+/* Bytes that had to be made zero so far. */
+static uint64_t bytes_made(const struct run *run)
+{
+        return run->f->zero.written + run->f->zero.offloaded + run->f->zero.punched;
+}
+
+/* The zeroes of todo[from, to), touching ranges as one, until `most` bytes had to be made zero. *ret_to: the
+ * groups before it are all zero. */
+static int zero_groups(struct run *run, size_t from, size_t to, uint64_t most, size_t *ret_to,
+                       struct blkup_error *err)
 {
         const struct blkup_lazy_todo *t = run->f->todo;
+        uint64_t made_before = bytes_made(run);
 
         *ret_to = from;
         /* Ends: i grows, as j starts behind it. */
-        for (size_t i = from, j; i < to; i = j) {
+        for (size_t i = from, j; i < to && bytes_made(run) - made_before < most; i = j) {
                 uint64_t len = t[i].len, done = 0, left;
                 int k;
 
-                for (j = i + 1; j < to && t[j].at == t[i].at + len; j++)
+                for (j = i + 1; j < to && t[j].at == t[i].at + len && len < most; j++)
                         len += t[j].len;
                 k = zero_bytes(run, t[i].at, len, &done, err);
                 /* Whole groups only. */
@@ -320,13 +329,14 @@ static int verify_groups(struct run *run, size_t from, size_t to, struct blkup_e
 }
 
 /* One batch, all four steps. *ret_to: how far it came. */
-static int do_batch(struct run *run, size_t from, size_t to, size_t *ret_to, struct blkup_error *err)
+static int do_batch(struct run *run, size_t from, size_t to, uint64_t most, size_t *ret_to,
+                    struct blkup_error *err)
 {
         struct blkup_lazy_finish *f = run->f;
         uint64_t start;
         int k;
 
-        k = zero_groups(run, from, to, ret_to, err);
+        k = zero_groups(run, from, to, most, ret_to, err);
         if (k < 0)
                 return k;
         to = *ret_to;
@@ -374,17 +384,14 @@ static int at_full_speed(struct run *run, struct blkup_error *err)
         struct blkup_lazy_finish *f = run->f;
         uint64_t batch_bytes = blkup_max((run->bytes_todo + BATCHES_MAX - 1) / BATCHES_MAX, BATCH_BYTES_MIN);
 
-        /* Ends: from grows, or it is stopped. */
-        for (size_t from = 0, to, done; from < f->n_todo; from = done) {
-                uint64_t bytes = 0;
-                int k;
+        /* What already was zero costs nothing to do again, so a sparse image is one batch. Ends: done grows,
+         * or it is stopped. */
+        for (size_t done = 0, from = 0; done < f->n_todo; from = done) {
+                int k = do_batch(run, from, f->n_todo, batch_bytes, &done, err);
 
-                for (to = from; to < f->n_todo && (to == from || bytes < batch_bytes); to++)
-                        bytes += f->todo[to].len;
-                k = do_batch(run, from, to, &done, err);
                 if (k < 0)
                         return k;
-                if (done < to)
+                if (done == from || is_stopped(run))
                         break;
         }
         return 0;
@@ -418,7 +425,7 @@ static int in_background(struct run *run, struct blkup_error *err)
                 yield_to_others(run);
                 to = from + (size_t) blkup_min(pacing.unit, f->n_todo - from);
                 start = blkup_now_ns();
-                k = do_batch(run, from, to, &done, err);
+                k = do_batch(run, from, to, UINT64_MAX, &done, err);
                 if (k < 0)
                         return k;
                 if (done < to)
