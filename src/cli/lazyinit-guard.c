@@ -37,6 +37,7 @@ static int find(char *name, size_t cap)
 {
         struct blkup_probe *p = blkup_probe_new();
         struct blkup_sysblocks *blocks = NULL;
+        struct blkup_mountinfo *mounts = NULL;
         struct blkup_swaps *swaps = NULL;
         int found = 0;
 
@@ -45,18 +46,25 @@ static int find(char *name, size_t cap)
                 return -ENOMEM;
         }
         blkup_probe_set_flags(p, BLKUP_PROBE_NO_TABLES | BLKUP_PROBE_NO_PART_ENTRY);
+        /* Without it nothing is left out below: only slower. */
+        (void) !blkup_mountinfo_load(NULL, &mounts, NULL);
         if (blkup_sysblocks_load(NULL, BLKUP_SYSFS_STACK, &blocks, NULL) == 0) {
                 for (size_t i = 0; i < blocks->n && !found; i++) {
+                        const struct blkup_sysblock *b = &blocks->blocks[i];
                         char path[300];
 
-                        (void) snprintf(path, sizeof(path), "/dev/%.280s", blocks->blocks[i].dev_name);
-                        if (may_hold_swap(&blocks->blocks[i]) && is_hibernated(p, path)) {
+                        (void) snprintf(path, sizeof(path), "/dev/%.280s", b->dev_name);
+                        /* What is mounted is no swap area. */
+                        if (may_hold_swap(b) &&
+                            !blkup_mountinfo_by_device(mounts, b->dev_major, b->dev_minor, NULL) &&
+                            is_hibernated(p, path)) {
                                 (void) snprintf(name, cap, "%.255s", path);
                                 found = 1;
                         }
                 }
                 blkup_sysblocks_free(blocks);
         }
+        blkup_mountinfo_free(mounts);
         if (!found && blkup_swaps_load(NULL, &swaps, NULL) == 0) {
                 for (size_t i = 0; i < swaps->n && !found; i++)
                         if (swaps->swaps[i].kind == BLKUP_SWAP_FILE &&

@@ -17,6 +17,7 @@
 /* Reading first does not pay on a device that is full of old data: after a stretch without a zero chunk this
  * much is written unseen, and twice as much the next time. */
 #define COMPARE_SKIP_BYTES (64u << 20)
+#define LOOK_BYTES UINT64_C(16384)
 
 int blkup_lazy_zero_init(struct blkup_lazy_zero *z)
 {
@@ -206,13 +207,29 @@ static int compare_batch(struct blkup_lazy_zero *z, uint64_t at, uint64_t end, u
                 i = j;
         }
         z->already_zero += bytes_zero;
-        if (n_zero == 0 && !z->may_be_thin) {
-                z->compare_skip = z->compare_penalty;
-                z->compare_penalty = blkup_min(2 * z->compare_penalty, UINT64_C(1) << 40);
-        } else if (n_zero > 0) {
+        if (n_zero > 0)
                 z->compare_penalty = COMPARE_SKIP_BYTES;
-        }
         *ret_done = r[n - 1].at + r[n - 1].len - start;
+        return 0;
+}
+
+/*
+ * A small read first, where a device is full of old data: that shows at once, and what follows is written
+ * unseen, for ever longer stretches. Says nothing of a device that may be thin.
+ */
+static int look_first(struct blkup_lazy_zero *z, uint64_t at, uint64_t end)
+{
+        struct blkup_block_request r = { .at = at, .len = (size_t) blkup_min(LOOK_BYTES, end - at) };
+        int k = allocate_reads(z);
+
+        if (k < 0 || z->may_be_thin)
+                return k;
+        r.to = z->reads;
+        if (blkup_block_read(&z->writer->block, &r, 1) >= 0 && r.done_bytes == (int64_t) r.len &&
+            all_zero(r.to, r.len))
+                return 0;
+        z->compare_skip = z->compare_penalty;
+        z->compare_penalty = blkup_min(2 * z->compare_penalty, UINT64_C(1) << 40);
         return 0;
 }
 
@@ -225,8 +242,12 @@ static int device_range(struct blkup_lazy_zero *z, uint64_t at, uint64_t len, ui
 
         while (at < end && !is_stopped(z)) {
                 uint64_t done = 0;
-                int k;
+                int k = compares && z->compare_skip == 0 ? look_first(z, at, end) : 0;
 
+                if (k < 0) {
+                        *ret_done = at - start;
+                        return k;
+                }
                 if (!compares || z->compare_skip > 0) {
                         uint64_t n = compares ? blkup_min(end - at, z->compare_skip) : end - at;
 

@@ -7,6 +7,7 @@
 need mke2fs e2fsck debugfs
 
 # Where the spec folder is, when it is there: beside the project.
+# shellcheck disable=SC2034 # read by the scripts that source this
 spec=$root/../shared/lazyinit
 
 loops=() mounted=() pids=()
