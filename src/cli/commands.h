@@ -7,8 +7,11 @@
 
 extern const struct blkup_cli_command blkup_cli_command_bench;
 extern const struct blkup_cli_command blkup_cli_command_blkid;
+extern const struct blkup_cli_command blkup_cli_command_findfs;
 extern const struct blkup_cli_command blkup_cli_command_help;
 extern const struct blkup_cli_command blkup_cli_command_lazyinit;
+extern const struct blkup_cli_command blkup_cli_command_mount;
 extern const struct blkup_cli_command blkup_cli_command_probe;
+extern const struct blkup_cli_command blkup_cli_command_umount;
 
 #endif

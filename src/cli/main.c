@@ -8,6 +8,9 @@
 /* The table of commands, in the order of their help. */
 static const struct blkup_cli_command *const commands[] = {
         &blkup_cli_command_probe,
+        &blkup_cli_command_mount,
+        &blkup_cli_command_umount,
+        &blkup_cli_command_findfs,
 #if !BLKUP_IS_SMALL
         &blkup_cli_command_blkid,
         &blkup_cli_command_bench,

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What is on the device, seen as the reason why it is not mounted.
+ *
+ * Sources of offsets and bits: the kernel's Documentation/filesystems/ext4/super.rst, fs/xfs/libxfs/xfs_format.h,
+ * fs/btrfs/accessors.h with include/uapi/linux/btrfs_tree.h, fs/squashfs/squashfs_fs.h, fs/erofs/erofs_fs.h;
+ * versions of features: the kernel's history.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/checked.h"
+#include "bringup/explain-internal.h"
+
+#define SUPER_BYTES 4096
+
+struct magic {
+        const char *type;
+        uint64_t at;
+        const char *bytes;
+        size_t len;
+        uint64_t super_at; /* where the super block begins */
+        const char *tool;  /* that checks it */
+};
+
+static const struct magic magics[] = {
+        { "ext4", 1080, "\x53\xef", 2, 1024, "e2fsck" },
+        { "ext3", 1080, "\x53\xef", 2, 1024, "e2fsck" },
+        { "ext2", 1080, "\x53\xef", 2, 1024, "e2fsck" },
+        { "xfs", 0, "XFSB", 4, 0, "xfs_repair" },
+        { "btrfs", 65600, "_BHRfS_M", 8, 65536, "btrfs check" },
+        { "squashfs", 0, "hsqs", 4, 0, NULL },
+        { "erofs", 1024, "\xe2\xe1\xf5\xe0", 4, 1024, "fsck.erofs" },
+        { "f2fs", 1024, "\x10\x20\xf5\xf2", 4, 1024, "fsck.f2fs" },
+        { "vfat", 510, "\x55\xaa", 2, 0, "fsck.vfat" },
+        { "msdos", 510, "\x55\xaa", 2, 0, "fsck.vfat" },
+        { "exfat", 3, "EXFAT   ", 8, 0, "fsck.exfat" },
+        { "ntfs3", 3, "NTFS    ", 8, 0, NULL },
+        { "ntfs", 3, "NTFS    ", 8, 0, NULL },
+        { "iso9660", 32769, "CD001", 5, 32768, NULL },
+};
+
+static const struct magic *magic_of(const char *type)
+{
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(magics); i++)
+                if (strcmp(magics[i].type, type) == 0)
+                        return &magics[i];
+        return NULL;
+}
+
+const char *blkup_explain_tool_of(const char *type)
+{
+        const struct magic *m = magic_of(type);
+
+        return m ? m->tool : NULL;
+}
+
+bool blkup_explain_is_no_file_system(const char *type, const char **ret_hint)
+{
+        static const struct {
+                const char *type, *hint;
+        } table[] = {
+                { "crypto_LUKS", "it is encrypted: cryptsetup open makes a device of it" },
+                { "BitLocker", "it is encrypted: cryptsetup bitlkOpen makes a device of it" },
+                { "LVM2_member", "it is a part of a volume group: mount one of its volumes (lvs, vgchange -ay)" },
+                { "LVM1_member", "it is a part of a volume group: mount one of its volumes" },
+                { "linux_raid_member", "it is a member of an array: mount the array (mdadm --assemble)" },
+                { "swap", "it is a swap area" },
+                { "swsuspend", "it is a hibernation image" },
+                { "jbd", "it is another file system's journal" },
+                { "zfs_member", "it is a member of a pool: zpool import" },
+                { "bcache", "it is a part of a bcache: mount /dev/bcacheN" },
+                { "DM_verity_hash", "it is the hash device of a verity device" },
+        };
+
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(table); i++)
+                if (strcmp(table[i].type, type) == 0) {
+                        *ret_hint = table[i].hint;
+                        return true;
+                }
+        if (strlen(type) > 7 && strcmp(type + strlen(type) - 7, "_member") == 0) {
+                *ret_hint = "it is a member of an array: mount the array";
+                return true;
+        }
+        return false;
+}
+
+static bool probe_device(struct blkup_explainer *e, const char *path)
+{
+        enum blkup_verdict verdict;
+
+        if (!e->probe)
+                e->probe = blkup_probe_new();
+        return e->probe && blkup_probe_path(e->probe, path, NULL, &verdict, NULL) == 0 &&
+               verdict == BLKUP_VERDICT_FOUND;
+}
+
+const char *blkup_explain_type_of(struct blkup_explainer *e, const char *path)
+{
+        const char *type = probe_device(e, path) ? blkup_probe_lookup(e->probe, "TYPE") : NULL;
+
+        return type ? type : "";
+}
+
+static bool is_same_family(const char *a, const char *b)
+{
+        if (strncmp(a, "ext", 3) == 0 && strncmp(b, "ext", 3) == 0 && strlen(a) == 4 && strlen(b) == 4)
+                return true;
+        if ((strcmp(a, "ntfs3") == 0 && strcmp(b, "ntfs") == 0) ||
+            (strcmp(a, "msdos") == 0 && strcmp(b, "vfat") == 0))
+                return true;
+        return strcmp(a, b) == 0;
+}
+
+static void say_bytes(struct blkup_saying *s, const uint8_t *p, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                blkup_say(s, "%s%02x", i ? " " : "", p[i]);
+}
+
+/* No magic where it should be. */
+static void say_bad_magic(const struct magic *m, int fd, const char *device, struct blkup_saying *s)
+{
+        uint8_t found[16] = { 0 }, super[SUPER_BYTES];
+        struct blkup_bytes view;
+        ssize_t n = pread(fd, found, m->len, (off_t) m->at);
+        ssize_t got = pread(fd, super, sizeof(super), (off_t) m->super_at);
+
+        if (n < (ssize_t) m->len) {
+                blkup_say(s, "%s ends before byte %" PRIu64 ", where %s has its super block: wrong or truncated size",
+                          device, m->at, m->type);
+                return;
+        }
+        view = (struct blkup_bytes){ .data = super, .at = m->super_at, .len = got > 0 ? (size_t) got : 0 };
+        blkup_say(s, "no %s super block on %s: at byte %" PRIu64 " expected ", m->type, device, m->at);
+        say_bytes(s, (const uint8_t *) m->bytes, m->len);
+        blkup_say(s, ", found ");
+        say_bytes(s, found, m->len);
+        if (view.len > 0 && blkup_is_filled(view, 0, view.len, 0))
+                blkup_say(s, " (all zeros there)");
+        blkup_say(s, "; nothing else that is known is on it either");
+}
+
+/* The size that the super block claims; 0: not known. */
+static uint64_t claimed_size(const char *type, struct blkup_bytes b)
+{
+        uint64_t v = 0;
+
+        if (strncmp(type, "ext", 3) == 0) {
+                uint64_t blocks = blkup_le32_at(b, 0x4);
+
+                if (blkup_le32_at(b, 0x60) & 0x80) /* 64bit */
+                        blocks |= (uint64_t) blkup_le32_at(b, 0x150) << 32;
+                return blkup_shl(blocks, 10 + (uint64_t) blkup_le32_at(b, 0x18), &v) ? v : 0;
+        }
+        if (strcmp(type, "xfs") == 0)
+                return blkup_mul(blkup_be64_at(b, 8), blkup_be32_at(b, 4), &v) ? v : 0;
+        if (strcmp(type, "squashfs") == 0)
+                return blkup_le64_at(b, 40);
+        if (strcmp(type, "erofs") == 0)
+                return blkup_shl(blkup_le32_at(b, 36), blkup_u8_at(b, 12), &v) ? v : 0;
+        return 0;
+}
+
+static bool say_size(const char *type, struct blkup_bytes super, int fd, const char *device,
+                     struct blkup_saying *s)
+{
+        uint64_t wants = claimed_size(type, super);
+        off_t has = lseek(fd, 0, SEEK_END);
+
+        if (wants == 0 || has <= 0 || wants <= (uint64_t) has)
+                return false;
+        blkup_say(s,
+                  "the %s on %s is %" PRIu64 " bytes long, the device only %" PRIu64 ": %" PRIu64
+                  " bytes are missing (truncated image, or a wrong partition or sizelimit)",
+                  type, device, wants, (uint64_t) has, wants - (uint64_t) has);
+        return true;
+}
+
+/* ext4's features that must be understood: their names, and the first kernel that did. */
+static const struct {
+        uint32_t bit;
+        const char *name, *since;
+} ext_incompat[] = {
+        { 0x1, "compression", NULL }, { 0x2, "filetype", "2.2" }, { 0x4, "needs_recovery", "2.4" },
+        { 0x8, "journal_dev", "2.4" }, { 0x10, "meta_bg", "2.6" }, { 0x40, "extent", "2.6.19" },
+        { 0x80, "64bit", "2.6.19" }, { 0x100, "mmp", "3.0" }, { 0x200, "flex_bg", "2.6.24" },
+        { 0x400, "ea_inode", "4.13" }, { 0x1000, "dirdata", NULL }, { 0x2000, "metadata_csum_seed", "4.4" },
+        { 0x4000, "large_dir", "4.13" }, { 0x8000, "inline_data", "3.8" }, { 0x10000, "encrypt", "4.1" },
+        { 0x20000, "casefold", "5.2" },
+};
+static const struct {
+        uint32_t bit;
+        const char *name, *since;
+} ext_ro_compat[] = {
+        { 0x1, "sparse_super", "2.2" }, { 0x2, "large_file", "2.2" }, { 0x8, "huge_file", "2.6.28" },
+        { 0x10, "uninit_bg", "2.6.24" }, { 0x20, "dir_nlink", "2.6.24" }, { 0x40, "extra_isize", "2.6.24" },
+        { 0x100, "quota", "3.6" }, { 0x200, "bigalloc", "3.2" }, { 0x400, "metadata_csum", "3.6" },
+        { 0x800, "replica", NULL }, { 0x1000, "read-only", "4.1" }, { 0x2000, "project", "4.5" },
+        { 0x4000, "shared_blocks", NULL }, { 0x8000, "verity", "5.4" }, { 0x10000, "orphan_present", "5.16" },
+};
+
+/* Version "a.b" against this kernel's. */
+static bool is_newer_than_kernel(const char *since)
+{
+        struct utsname u;
+        unsigned a = 0, b = 0, ka = 0, kb = 0;
+
+        if (!since || uname(&u) < 0)
+                return true;
+        if (sscanf(since, "%u.%u", &a, &b) < 1 || sscanf(u.release, "%u.%u", &ka, &kb) < 1)
+                return true;
+        return a > ka || (a == ka && b > kb);
+}
+
+#define SAY_BITS(table, value, first)                                                                        \
+        do {                                                                                                 \
+                uint32_t rest_ = (value);                                                                    \
+                for (size_t i_ = 0; i_ < BLKUP_ARRAY_SIZE(table); i_++) {                                    \
+                        if (!((value) & (table)[i_].bit))                                                    \
+                                continue;                                                                    \
+                        rest_ &= ~(table)[i_].bit;                                                           \
+                        if (!is_newer_than_kernel((table)[i_].since))                                        \
+                                continue;                                                                    \
+                        if ((table)[i_].since)                                                               \
+                                blkup_say(s, "%s%s (since Linux %s)", (first) ? "" : ", ", (table)[i_].name, \
+                                          (table)[i_].since);                                                \
+                        else                                                                                 \
+                                blkup_say(s, "%s%s (in no Linux)", (first) ? "" : ", ", (table)[i_].name);   \
+                        (first) = false;                                                                     \
+                }                                                                                            \
+                if (rest_) {                                                                                 \
+                        blkup_say(s, "%sbit 0x%x (of a later time)", (first) ? "" : ", ", rest_);            \
+                        (first) = false;                                                                     \
+                }                                                                                            \
+        } while (0)
+
+static bool say_features(const struct blkup_mount_result *r, struct blkup_bytes super, struct blkup_saying *s)
+{
+        uint32_t incompat = blkup_le32_at(super, 0x60), ro_compat = blkup_le32_at(super, 0x64);
+        bool first = true, ro_only = false;
+        size_t at;
+
+        if (strncmp(r->type, "ext", 3) != 0 || !strstr(r->kernel, "unsupported optional features"))
+                return false;
+        blkup_say(s, "%s has features that this kernel does not know: ", r->device);
+        at = s->len;
+        SAY_BITS(ext_incompat, incompat, first);
+        if (first) {
+                SAY_BITS(ext_ro_compat, ro_compat, first);
+                ro_only = !first;
+        }
+        if (s->len == at) {
+                /* the kernel's own list of bits */
+                const char *list = strstr(r->kernel, "features (");
+
+                blkup_say(s, "%.*s", list ? (int) strcspn(list + 10, ")") : 0, list ? list + 10 : "");
+        }
+        if (ro_only)
+                blkup_say(s, "; it can be mounted read-only (-o ro)");
+        return true;
+}
+
+static bool say_checksum(const struct blkup_mount_result *r, struct blkup_saying *s)
+{
+        const char *tool = blkup_explain_tool_of(r->type);
+
+        if (r->error != -EBADMSG && !strstr(r->kernel, "checksum") && !strstr(r->kernel, "CRC"))
+                return false;
+        blkup_say(s, "the checksum of the %s super block on %s is wrong: it is damaged", r->type, r->device);
+        if (tool)
+                blkup_say(s, "; check it with %s", tool);
+        return true;
+}
+
+static bool say_members(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_bytes super,
+                        struct blkup_saying *s)
+{
+        uint64_t wants = blkup_le64_at(super, 0x88);
+        const char *uuid;
+        char copy[64] = "";
+        size_t has;
+
+        if (strcmp(r->type, "btrfs") != 0 || wants < 2)
+                return false;
+        uuid = probe_device(e, r->device) ? blkup_probe_lookup(e->probe, "UUID") : NULL;
+        if (!uuid)
+                return false;
+        (void) snprintf(copy, sizeof(copy), "%s", uuid);
+        has = blkup_explain_count_members(e, copy);
+        if (has >= wants)
+                return false;
+        blkup_say(s,
+                  "btrfs %s has %" PRIu64 " devices, %zu of %" PRIu64
+                  " are there: attach the others, or mount it with -o degraded,ro",
+                  copy, wants, has, wants);
+        return true;
+}
+
+bool blkup_explain_content(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_saying *s)
+{
+        BLKUP_CLEANUP_CLOSE int fd = -1;
+        const struct magic *m = magic_of(r->type);
+        const char *found, *hint;
+        uint8_t super[SUPER_BYTES];
+        struct blkup_bytes view;
+        ssize_t n;
+
+        if (r->device[0] != '/')
+                return false;
+        fd = open(r->device, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        if (fd < 0)
+                return false;
+        found = blkup_explain_type_of(e, r->device);
+        if (*found && !is_same_family(r->type, found)) {
+                blkup_say(s, "%s holds %s, not %s", r->device, found, r->type);
+                if (blkup_explain_is_no_file_system(found, &hint))
+                        blkup_say(s, ": %s", hint);
+                else
+                        blkup_say(s, ": mount it with -t %s, or without -t", found);
+                return true;
+        }
+        if (!m)
+                return false;
+        n = pread(fd, super, m->len, (off_t) m->at);
+        if (n < (ssize_t) m->len || memcmp(super, m->bytes, m->len) != 0) {
+                say_bad_magic(m, fd, r->device, s);
+                return true;
+        }
+        n = pread(fd, super, sizeof(super), (off_t) m->super_at);
+        if (n <= 0)
+                return false;
+        view = (struct blkup_bytes){ .data = super, .at = m->super_at, .len = (size_t) n };
+        return say_features(r, view, s) || say_checksum(r, s) || say_size(r->type, view, fd, r->device, s) ||
+               say_members(e, r, view, s);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#ifndef BLKUP_BRINGUP_EXPLAIN_INTERNAL_H
+#define BLKUP_BRINGUP_EXPLAIN_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <blkup/probe.h>
+
+#include "bringup/explain.h"
+#include "host/mountinfo.h"
+#include "host/sysfs.h"
+
+struct blkup_explainer {
+        const char *root;
+        struct blkup_probe *probe;
+        struct blkup_mountinfo *mounts;
+        bool mounts_are_read;
+        struct blkup_sysblocks *blocks;
+        bool blocks_are_read;
+};
+
+/* Text that grows in a buffer of the caller; what does not fit is cut. */
+struct blkup_saying {
+        char *text;
+        size_t cap, len;
+};
+void blkup_say(struct blkup_saying *s, const char *fmt, ...) BLKUP_PRINTF(2, 3);
+
+const struct blkup_mountinfo *blkup_explainer_mounts(struct blkup_explainer *e);
+const struct blkup_sysblocks *blkup_explainer_blocks(struct blkup_explainer *e);
+
+/* explain-device.c: says what on the device explains that it is not mounted as `type`; false: nothing does. */
+bool blkup_explain_content(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_saying *s);
+/* The type on a device, "" = not known. */
+const char *blkup_explain_type_of(struct blkup_explainer *e, const char *path);
+const char *blkup_explain_tool_of(const char *type);
+bool blkup_explain_is_no_file_system(const char *type, const char **ret_hint);
+
+/* explain-who.c: who holds a device; false: nobody was found. */
+bool blkup_explain_holder(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_saying *s);
+/* The mounted file system with the same UUID as this device's. */
+bool blkup_explain_twin(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_saying *s);
+/* Who uses what is mounted at target; false: nobody was found. */
+bool blkup_explain_users(struct blkup_explainer *e, const char *target, struct blkup_saying *s);
+/* How many devices that can be read carry this UUID. */
+size_t blkup_explain_count_members(struct blkup_explainer *e, const char *uuid);
+
+#endif

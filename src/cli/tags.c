@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <blkup/probe.h>
+
+#include "block/file.h"
+#include "cli/tags.h"
+#include "host/sysfs.h"
+
+#define MAX_PROBERS 16 /* a prober waits for its device most of the time */
+#define MAX_DEPTH 16   /* devices on devices on devices */
+
+struct device {
+        const struct blkup_sysblock *block;
+        char path[256];
+        char uuid[64], uuid_sub[64], label[512], part_uuid[64], part_label[256], type[32];
+        bool is_file_system;
+};
+
+struct blkup_cli_tags {
+        pthread_mutex_t lock;
+        struct blkup_sysblocks *blocks;
+        struct device *devices;
+        size_t n;
+        size_t next; /* to be probed; atomic */
+        struct blkup_mount_resolver resolver;
+};
+
+static void copy_value(char *to, size_t cap, const char *value)
+{
+        if (value && strlen(value) < cap)
+                memcpy(to, value, strlen(value) + 1);
+        else
+                to[0] = '\0';
+}
+
+static void probe_one(struct blkup_probe *p, struct device *d)
+{
+        enum blkup_verdict verdict;
+        const char *usage;
+
+        if (blkup_probe_path(p, d->path, NULL, &verdict, NULL) < 0)
+                return;
+        copy_value(d->part_uuid, sizeof(d->part_uuid), blkup_probe_lookup(p, "PART_ENTRY_UUID"));
+        copy_value(d->part_label, sizeof(d->part_label), blkup_probe_lookup(p, "PART_ENTRY_NAME"));
+        if (verdict != BLKUP_VERDICT_FOUND)
+                return;
+        copy_value(d->uuid, sizeof(d->uuid), blkup_probe_lookup(p, "UUID"));
+        copy_value(d->uuid_sub, sizeof(d->uuid_sub), blkup_probe_lookup(p, "UUID_SUB"));
+        copy_value(d->label, sizeof(d->label), blkup_probe_lookup(p, "LABEL"));
+        copy_value(d->type, sizeof(d->type), blkup_probe_lookup(p, "TYPE"));
+        usage = blkup_probe_lookup(p, "USAGE");
+        d->is_file_system = usage && strcmp(usage, "filesystem") == 0;
+}
+
+static void *probe_some(void *arg)
+{
+        struct blkup_cli_tags *t = arg;
+        struct blkup_probe *p = blkup_probe_new();
+        size_t i;
+
+        /* Ends: each device is taken once. */
+        while (p && (i = __atomic_fetch_add(&t->next, 1, __ATOMIC_RELAXED)) < t->n)
+                probe_one(p, &t->devices[i]);
+        blkup_probe_unref(p);
+        return NULL;
+}
+
+static void forget(struct blkup_cli_tags *t)
+{
+        free(t->devices);
+        t->devices = NULL;
+        t->n = 0;
+        t->blocks = blkup_sysblocks_free(t->blocks);
+}
+
+static bool is_worth_a_look(const struct blkup_sysblock *b)
+{
+        /* a suspended device would hang the read */
+        return b->size_sectors > 0 && b->has_devno && !b->is_hidden && !b->dm_is_suspended;
+}
+
+static int scan(struct blkup_cli_tags *t)
+{
+        pthread_t threads[MAX_PROBERS];
+        size_t n_threads = 0;
+        int r;
+
+        forget(t);
+        r = blkup_sysblocks_load(NULL, BLKUP_SYSFS_LINKS | BLKUP_SYSFS_STACK, &t->blocks, NULL);
+        if (r < 0)
+                return r;
+        t->devices = calloc(t->blocks->n + 1, sizeof(*t->devices));
+        if (!t->devices)
+                return -ENOMEM;
+        for (size_t i = 0; i < t->blocks->n; i++) {
+                const struct blkup_sysblock *b = &t->blocks->blocks[i];
+
+                if (!is_worth_a_look(b))
+                        continue;
+                t->devices[t->n].block = b;
+                (void) snprintf(t->devices[t->n].path, sizeof(t->devices[t->n].path), "/dev/%s", b->dev_name);
+                t->n++;
+        }
+        t->next = 0;
+        while (n_threads + 1 < t->n && n_threads < MAX_PROBERS - 1 &&
+               pthread_create(&threads[n_threads], NULL, probe_some, t) == 0)
+                n_threads++;
+        (void) probe_some(t);
+        for (size_t i = 0; i < n_threads; i++)
+                (void) pthread_join(threads[i], NULL);
+        return 0;
+}
+
+static bool carries(const struct device *d, const char *name, const char *value)
+{
+        /* Identifiers are hexadecimal: case does not matter. Labels are text. */
+        if (strcmp(name, "UUID") == 0)
+                return *d->uuid && strcasecmp(d->uuid, value) == 0;
+        if (strcmp(name, "PARTUUID") == 0)
+                return *d->part_uuid && strcasecmp(d->part_uuid, value) == 0;
+        if (strcmp(name, "LABEL") == 0)
+                return *d->label && strcmp(d->label, value) == 0;
+        if (strcmp(name, "PARTLABEL") == 0)
+                return *d->part_label && strcmp(d->part_label, value) == 0;
+        return false;
+}
+
+/* Does `top` stand on `bottom`: a mapping, an array, a multipath device over it? */
+static bool stands_on(const struct blkup_sysblocks *t, const struct blkup_sysblock *top,
+                      const struct blkup_sysblock *bottom, unsigned depth)
+{
+        for (size_t i = 0; depth < MAX_DEPTH && i < top->n_slaves; i++) {
+                const struct blkup_sysblock *slave;
+
+                if (strcmp(top->slaves[i], bottom->name) == 0)
+                        return true;
+                slave = blkup_sysblocks_by_name(t, top->slaves[i]);
+                if (slave && stands_on(t, slave, bottom, depth + 1))
+                        return true;
+        }
+        return false;
+}
+
+/* Of two devices with one tag: which is meant when they belong together. NULL: they do not. */
+static const struct device *choose(const struct blkup_cli_tags *t, const char *name, const struct device *a,
+                                   const struct device *b)
+{
+        if (stands_on(t->blocks, a->block, b->block, 0))
+                return a;
+        if (stands_on(t->blocks, b->block, a->block, 0))
+                return b;
+        /* A whole disk that shows the same as its partition (a hybrid image): the partition can be mounted while
+         * others are. */
+        if (a->block->is_partition && !b->block->is_partition && strcmp(a->block->disk_name, b->block->name) == 0)
+                return a;
+        if (b->block->is_partition && !a->block->is_partition && strcmp(b->block->disk_name, a->block->name) == 0)
+                return b;
+        /* Members of one btrfs: same UUID, each its own UUID_SUB. Two that share that as well are copies. */
+        if (strncmp(name, "PART", 4) != 0 && strcmp(a->type, "btrfs") == 0 && strcmp(b->type, "btrfs") == 0 &&
+            strcmp(a->uuid, b->uuid) == 0 && *a->uuid_sub && strcmp(a->uuid_sub, b->uuid_sub) != 0)
+                return a;
+        return NULL;
+}
+
+/* Is d under another device that carries the tag as well? Then only that one counts. */
+static bool is_covered(const struct blkup_cli_tags *t, const char *name, const char *value, const struct device *d)
+{
+        for (size_t i = 0; i < t->n; i++)
+                if (&t->devices[i] != d && carries(&t->devices[i], name, value) &&
+                    stands_on(t->blocks, t->devices[i].block, d->block, 0))
+                        return true;
+        return false;
+}
+
+static int find_by_link(const char *value, struct blkup_mount_device *ret)
+{
+        char link[512], path[PATH_MAX];
+        struct stat st;
+
+        if (strchr(value, '/') || snprintf(link, sizeof(link), "/dev/disk/by-id/%s", value) >= (int) sizeof(link))
+                return -EINVAL;
+        if (!realpath(link, path) || stat(path, &st) < 0)
+                return -errno;
+        if (!S_ISBLK(st.st_mode) || strlen(path) >= sizeof(ret->path))
+                return -ENOTBLK;
+        memcpy(ret->path, path, strlen(path) + 1);
+        return 0;
+}
+
+static int find_in_table(const struct blkup_cli_tags *t, const char *name, const char *value,
+                         struct blkup_mount_device *ret)
+{
+        const struct device *found = NULL;
+
+        for (size_t i = 0; i < t->n; i++) {
+                const struct device *d = &t->devices[i], *chosen;
+
+                if (!carries(d, name, value) || is_covered(t, name, value, d))
+                        continue;
+                chosen = found ? choose(t, name, found, d) : d;
+                if (!chosen) {
+                        copy_value(ret->path, sizeof(ret->path), found->path);
+                        copy_value(ret->other_path, sizeof(ret->other_path), d->path);
+                        return -ENOTUNIQ;
+                }
+                found = chosen;
+        }
+        if (!found)
+                return -ENOENT;
+        copy_value(ret->path, sizeof(ret->path), found->path);
+        copy_value(ret->type, sizeof(ret->type), found->is_file_system ? found->type : "");
+        return 0;
+}
+
+static int find(void *to, const char *name, const char *value, bool fresh, struct blkup_mount_device *ret,
+                struct blkup_error *err)
+{
+        struct blkup_cli_tags *t = to;
+        int r = 0;
+
+        (void) err;
+        if (strcmp(name, "ID") == 0)
+                return find_by_link(value, ret);
+        (void) pthread_mutex_lock(&t->lock);
+        if (fresh || !t->blocks)
+                r = scan(t);
+        if (r == 0)
+                r = find_in_table(t, name, value, ret);
+        (void) pthread_mutex_unlock(&t->lock);
+        return r;
+}
+
+static int identify_block(struct blkup_block *b, uint64_t offset_bytes, uint64_t size_bytes,
+                          struct blkup_mount_device *ret, struct blkup_error *err)
+{
+        struct blkup_probe *p = blkup_probe_new();
+        enum blkup_verdict verdict;
+        const char *type, *usage;
+        int r;
+
+        if (!p)
+                return -ENOMEM;
+        blkup_probe_set_flags(p, BLKUP_PROBE_NO_TABLES | BLKUP_PROBE_NO_PART_ENTRY);
+        blkup_probe_set_area(p, offset_bytes, size_bytes);
+        r = blkup_probe_block(p, b, &verdict, err);
+        if (r == 0 && verdict == BLKUP_VERDICT_AMBIVALENT)
+                r = -ENOTUNIQ;
+        if (r == 0 && verdict == BLKUP_VERDICT_UNKNOWN)
+                r = -EIO;
+        if (r == 0) {
+                type = blkup_probe_lookup(p, "TYPE");
+                usage = blkup_probe_lookup(p, "USAGE");
+                copy_value(ret->type, sizeof(ret->type), type);
+                if (!type)
+                        r = -ENOENT;
+                else if (!usage || strcmp(usage, "filesystem") != 0)
+                        r = -EMEDIUMTYPE;
+        }
+        blkup_probe_unref(p);
+        return r;
+}
+
+static int identify(void *to, int fd, const char *path, uint64_t offset_bytes, uint64_t size_bytes,
+                    struct blkup_mount_device *ret, struct blkup_error *err)
+{
+        BLKUP_CLEANUP_BLOCK struct blkup_block *b = NULL;
+        int copy, r;
+
+        (void) to;
+        copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        if (copy < 0)
+                return -errno;
+        r = blkup_block_open_fd(copy, path, NULL, &b, err);
+        if (r < 0) {
+                (void) blkup_close(copy);
+                return r;
+        }
+        return identify_block(b, offset_bytes, size_bytes, ret, err);
+}
+
+struct blkup_cli_tags *blkup_cli_tags_new(void)
+{
+        struct blkup_cli_tags *t = calloc(1, sizeof(*t));
+
+        if (!t)
+                return NULL;
+        (void) pthread_mutex_init(&t->lock, NULL);
+        t->resolver = (struct blkup_mount_resolver){ .to = t, .find = find, .identify = identify };
+        return t;
+}
+
+struct blkup_cli_tags *blkup_cli_tags_free(struct blkup_cli_tags *t)
+{
+        if (!t)
+                return NULL;
+        forget(t);
+        (void) pthread_mutex_destroy(&t->lock);
+        free(t);
+        return NULL;
+}
+
+const struct blkup_mount_resolver *blkup_cli_tags_resolver(struct blkup_cli_tags *t)
+{
+        return &t->resolver;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Which device carries a tag: all block devices that have a size, probed in parallel when the first tag is asked
+ * for, and again when something may have appeared. Thread-safe.
+ */
+#ifndef BLKUP_CLI_TAGS_H
+#define BLKUP_CLI_TAGS_H
+
+#include <blkup/mount.h>
+
+#include "base/cleanup.h"
+
+struct blkup_cli_tags;
+
+struct blkup_cli_tags *blkup_cli_tags_new(void); /* NULL: out of memory */
+struct blkup_cli_tags *blkup_cli_tags_free(struct blkup_cli_tags *t); /* NULL-safe, returns NULL */
+
+/* For blkup_mount_settings; lives as long as t. */
+const struct blkup_mount_resolver *blkup_cli_tags_resolver(struct blkup_cli_tags *t);
+
+#endif

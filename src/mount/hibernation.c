@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Is there a hibernation image on a device that is attached? A system that is resumed from it believes its file
+ * systems to be as they were; writing to one of them in between destroys it.
+ *
+ * Source: the kernel's kernel/power/swap.c (the signature takes the place of swap's magic, ten bytes before the
+ * end of the first page); those of other writers: ../shared/probe/signatures.tsv.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/cleanup.h"
+#include "host/hostfile.h"
+#include "mount/mounter.h"
+
+#define MAX_PARTITIONS_BYTES (4u << 20)
+
+static const struct {
+        const char *bytes;
+        size_t len;
+} magics[] = {
+        { "S1SUSPEND", 9 }, { "S2SUSPEND", 9 }, { "ULSUSPEND", 9 }, { "LINHIB0001", 10 },
+};
+
+static bool is_image_at(int fd, uint64_t page)
+{
+        uint8_t buf[10];
+        struct blkup_bytes view = { .data = buf, .at = page - sizeof(buf), .len = sizeof(buf) };
+
+        if (pread(fd, buf, sizeof(buf), (off_t) (page - sizeof(buf))) != (ssize_t) sizeof(buf))
+                return false;
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(magics); i++)
+                if (blkup_equal_at(view, 0, magics[i].bytes, magics[i].len))
+                        return true;
+        return false;
+}
+
+static bool has_image(const char *root, const char *name, char *ret, size_t cap)
+{
+        BLKUP_CLEANUP_CLOSE int fd = -1;
+        long page = sysconf(_SC_PAGESIZE);
+        char path[128];
+
+        if (snprintf(path, sizeof(path), "dev/%s", name) >= (int) sizeof(path))
+                return false;
+        /* /proc/partitions writes cciss!c0d0 as sysfs does */
+        for (char *s = path; *s; s++)
+                if (*s == '!')
+                        *s = '/';
+        fd = blkup_host_open(root, path, O_RDONLY);
+        if (fd < 0)
+                return false;
+        if (!is_image_at(fd, 4096) && !(page > 4096 && is_image_at(fd, (uint64_t) page)))
+                return false;
+        (void) snprintf(ret, cap, "/%s", path);
+        return true;
+}
+
+static bool is_skipped(const struct blkup_mounter *m, uint32_t major, uint32_t minor)
+{
+        for (size_t i = 0; i < m->n_scan_skips; i++)
+                if (m->scan_skips[i] == makedev(major, minor))
+                        return true;
+        return blkup_mountinfo_by_device(m->mounts, major, minor, NULL) != NULL;
+}
+
+/* Every device that has a size: one read of /proc/partitions, and ten bytes of each. */
+static bool scan(const struct blkup_mounter *m, char *ret, size_t cap)
+{
+        BLKUP_CLEANUP_FREE char *text = NULL;
+        char *at, *line;
+        bool good;
+        size_t n;
+
+        if (blkup_host_read(m->settings.root, "proc/partitions", MAX_PARTITIONS_BYTES, &text, &n) < 0)
+                return false;
+        at = text;
+        /* Ends: each turn goes past one line. */
+        while ((line = blkup_host_next_line(&at, text + n, 4096, &good))) {
+                uint32_t major, minor;
+                char *column;
+
+                if (!good)
+                        continue;
+                column = blkup_host_next_column(&line);
+                if (!blkup_host_number32(column, strlen(column), &major))
+                        continue;
+                column = blkup_host_next_column(&line);
+                if (!blkup_host_number32(column, strlen(column), &minor))
+                        continue;
+                (void) blkup_host_next_column(&line);
+                column = blkup_host_next_column(&line);
+                /* ram0: memory, gone with the system that wrote an image */
+                if (!*column || strstr(column, "..") || strncmp(column, "ram", 3) == 0 ||
+                    strncmp(column, "zram", 4) == 0 || is_skipped(m, major, minor))
+                        continue;
+                if (has_image(m->settings.root, column, ret, cap))
+                        return true;
+        }
+        return false;
+}
+
+enum blkup_hibernation blkup_mount_look_for_hibernation(struct blkup_mounter *m, char *ret, size_t cap)
+{
+        enum blkup_hibernation answer;
+        char path[256] = "";
+
+        (void) pthread_mutex_lock(&m->lock);
+        while (m->hibernation_is_running)
+                (void) pthread_cond_wait(&m->changed, &m->lock);
+        if (m->hibernation == BLKUP_HIBERNATION_UNKNOWN) {
+                bool found;
+
+                m->hibernation_is_running = true;
+                (void) pthread_mutex_unlock(&m->lock);
+                found = scan(m, path, sizeof(path));
+                (void) pthread_mutex_lock(&m->lock);
+                m->hibernation = found ? BLKUP_HIBERNATION_FOUND : BLKUP_HIBERNATION_NONE;
+                memcpy(m->hibernation_path, path, sizeof(path));
+                m->hibernation_is_running = false;
+                (void) pthread_cond_broadcast(&m->changed);
+        }
+        answer = m->hibernation;
+        blkup_mount_copy(ret, cap, m->hibernation_path);
+        (void) pthread_mutex_unlock(&m->lock);
+        return answer;
+}
+
+const char *blkup_mount_no_replay_option(const char *type)
+{
+        static const struct {
+                const char *type, *option;
+        } table[] = {
+                { "ext4", "noload" }, { "ext3", "noload" }, { "ext2", "" }, { "xfs", "norecovery" },
+                { "btrfs", "rescue=nologreplay" }, { "f2fs", "norecovery" }, { "nilfs2", "norecovery" },
+                { "squashfs", "" }, { "erofs", "" }, { "iso9660", "" }, { "udf", "" }, { "cramfs", "" },
+                { "romfs", "" }, { "vfat", "" }, { "msdos", "" }, { "exfat", "" },
+        };
+
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(table); i++)
+                if (strcmp(table[i].type, type) == 0)
+                        return table[i].option;
+        return NULL;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "host/hostfile.h"
+#include "mount/kmsg.h"
+
+void blkup_kmsg_init(struct blkup_kmsg *k, const char *path)
+{
+        *k = (struct blkup_kmsg){ .fd = -1 };
+        (void) pthread_mutex_init(&k->lock, NULL);
+        k->fd = open(path ? path : "/dev/kmsg", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        if (k->fd >= 0 && lseek(k->fd, 0, SEEK_END) < 0)
+                k->fd = blkup_close(k->fd);
+}
+
+void blkup_kmsg_close(struct blkup_kmsg *k)
+{
+        k->fd = blkup_close(k->fd);
+        for (size_t i = 0; i < k->n; i++)
+                free(k->lines[i]);
+        free(k->lines);
+        k->lines = NULL;
+        k->n = k->cap = 0;
+        (void) pthread_mutex_destroy(&k->lock);
+}
+
+size_t blkup_kmsg_mark(struct blkup_kmsg *k)
+{
+        size_t n;
+
+        if (k->fd < 0)
+                return 0;
+        (void) pthread_mutex_lock(&k->lock);
+        n = k->n;
+        (void) pthread_mutex_unlock(&k->lock);
+        return n;
+}
+
+/* "6,339,5140900,-;text\n KEY=value\n": keeps the text. */
+static void keep_record(struct blkup_kmsg *k, char *record)
+{
+        char *text = strchr(record, ';'), *copy;
+
+        if (!text)
+                return;
+        text++;
+        text[strcspn(text, "\n")] = '\0';
+        if (blkup_host_reserve((void **) &k->lines, &k->cap, k->n, sizeof(*k->lines), BLKUP_KMSG_MAX_LINES) < 0)
+                return;
+        copy = strdup(text);
+        if (copy)
+                k->lines[k->n++] = copy;
+}
+
+static void read_new(struct blkup_kmsg *k)
+{
+        char record[8192]; /* the kernel's own limit of a record, with its prefix */
+
+        /* Ends: records since the start are finite, and at most BLKUP_KMSG_MAX_LINES are looked at. */
+        for (unsigned i = 0; i < BLKUP_KMSG_MAX_LINES; i++) {
+                ssize_t n = read(k->fd, record, sizeof(record) - 1);
+
+                /* EPIPE: the oldest were overwritten meanwhile; the next read goes on behind them. */
+                if (n < 0 && (errno == EPIPE || errno == EINTR))
+                        continue;
+                if (n <= 0)
+                        return;
+                record[n] = '\0';
+                keep_record(k, record);
+        }
+}
+
+static bool is_name_char(char c)
+{
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static bool has_word(const char *line, const char *word)
+{
+        size_t n = strlen(word);
+
+        if (n == 0)
+                return false;
+        /* Ends: each turn looks behind the last find. */
+        for (const char *at = line; (at = strstr(at, word)); at++)
+                if ((at == line || !is_name_char(at[-1])) && !is_name_char(at[n]))
+                        return true;
+        return false;
+}
+
+bool blkup_kmsg_is_about(const char *line, const char *device, const char *type)
+{
+        size_t n = strlen(type);
+
+        if (has_word(line, device))
+                return true;
+        /* "SQUASHFS error: ...": the type in front and no other device in brackets. */
+        return n > 0 && strncasecmp(line, type, n) == 0 && !is_name_char(line[n]) && !strchr(line, '(');
+}
+
+size_t blkup_kmsg_collect(struct blkup_kmsg *k, size_t mark, const char *device, const char *type, char *ret,
+                          size_t cap)
+{
+        size_t n = 0, used = 0;
+
+        if (cap > 0)
+                ret[0] = '\0';
+        if (k->fd < 0)
+                return 0;
+        (void) pthread_mutex_lock(&k->lock);
+        read_new(k);
+        for (size_t i = mark; i < k->n; i++) {
+                size_t len = strlen(k->lines[i]);
+
+                if (!blkup_kmsg_is_about(k->lines[i], device, type))
+                        continue;
+                n++;
+                if (len + 2 > cap)
+                        continue;
+                /* The last lines tell what ended it: older ones make room. Ends: each turn drops a line. */
+                while (used + len + 2 > cap) {
+                        char *second = strchr(ret, '\n');
+                        size_t drop = second ? (size_t) (second + 1 - ret) : used;
+
+                        memmove(ret, ret + drop, used - drop);
+                        used -= drop;
+                }
+                memcpy(ret + used, k->lines[i], len);
+                used += len;
+                ret[used++] = '\n';
+                ret[used] = '\0';
+        }
+        (void) pthread_mutex_unlock(&k->lock);
+        if (used > 0)
+                ret[used - 1] = '\0';
+        return n;
+}
