@@ -171,6 +171,8 @@ struct blkup_mount_result {
         struct blkup_mount_step steps[BLKUP_MOUNT_MAX_STEPS];
         char source[256];  /* as given, cut */
         char device[256];  /* the node that was mounted; "" = none */
+        char file[256];    /* the image that was shown by it; "" = none */
+        uint64_t offset_bytes, sizelimit_bytes; /* of the image */
         char other[256];
         char type[64];
         char key[64], value[64];

@@ -91,21 +91,68 @@ bool blkup_explain_is_no_file_system(const char *type, const char **ret_hint)
         return false;
 }
 
-static bool probe_device(struct blkup_explainer *e, const char *path)
+const char *blkup_explain_name(const struct blkup_mount_result *r)
+{
+        return *r->file ? r->file : *r->device ? r->device : r->source;
+}
+
+static bool probe_device(struct blkup_explainer *e, const struct blkup_mount_result *r)
 {
         enum blkup_verdict verdict;
+        bool found;
 
         if (!e->probe)
                 e->probe = blkup_probe_new();
-        return e->probe && blkup_probe_path(e->probe, path, NULL, &verdict, NULL) == 0 &&
-               verdict == BLKUP_VERDICT_FOUND;
+        if (!e->probe)
+                return false;
+        if (*r->file)
+                blkup_probe_set_area(e->probe, r->offset_bytes, r->sizelimit_bytes);
+        found = blkup_probe_path(e->probe, blkup_explain_name(r), NULL, &verdict, NULL) == 0 &&
+                verdict == BLKUP_VERDICT_FOUND;
+        blkup_probe_set_area(e->probe, 0, 0);
+        return found;
 }
 
-const char *blkup_explain_type_of(struct blkup_explainer *e, const char *path)
+/* The type on a device, "" = not known. */
+static const char *type_of(struct blkup_explainer *e, const struct blkup_mount_result *r)
 {
-        const char *type = probe_device(e, path) ? blkup_probe_lookup(e->probe, "TYPE") : NULL;
+        const char *type = probe_device(e, r) ? blkup_probe_lookup(e->probe, "TYPE") : NULL;
 
         return type ? type : "";
+}
+
+/* What the mount saw: the device, or its part of the image. */
+struct content {
+        int fd;
+        const char *name;
+        uint64_t at, len; /* of the file system in fd */
+};
+
+static ssize_t read_at(const struct content *c, void *to, size_t n, uint64_t at)
+{
+        uint64_t from;
+
+        if (at >= c->len || !blkup_add(c->at, at, &from) || from > INT64_MAX)
+                return 0;
+        return pread(c->fd, to, n < c->len - at ? n : (size_t) (c->len - at), (off_t) from);
+}
+
+static bool open_content(const struct blkup_mount_result *r, struct content *ret)
+{
+        const char *name = blkup_explain_name(r);
+        uint64_t at = *r->file ? r->offset_bytes : 0, limit = *r->file ? r->sizelimit_bytes : 0;
+        int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+
+        if (end < 0) {
+                (void) blkup_close(fd);
+                return false;
+        }
+        *ret = (struct content){ .fd = fd, .name = name, .at = at };
+        ret->len = at < (uint64_t) end ? (uint64_t) end - at : 0;
+        if (limit > 0 && limit < ret->len)
+                ret->len = limit;
+        return true;
 }
 
 static bool is_same_family(const char *a, const char *b)
@@ -125,20 +172,20 @@ static void say_bytes(struct blkup_saying *s, const uint8_t *p, size_t n)
 }
 
 /* No magic where it should be. */
-static void say_bad_magic(const struct magic *m, int fd, const char *device, struct blkup_saying *s)
+static void say_bad_magic(const struct magic *m, const struct content *c, struct blkup_saying *s)
 {
         uint8_t found[16] = { 0 }, super[SUPER_BYTES];
         struct blkup_bytes view;
-        ssize_t n = pread(fd, found, m->len, (off_t) m->at);
-        ssize_t got = pread(fd, super, sizeof(super), (off_t) m->super_at);
+        ssize_t n = read_at(c, found, m->len, m->at);
+        ssize_t got = read_at(c, super, sizeof(super), m->super_at);
 
         if (n < (ssize_t) m->len) {
                 blkup_say(s, "%s ends before byte %" PRIu64 ", where %s has its super block: wrong or truncated size",
-                          device, m->at, m->type);
+                          c->name, m->at, m->type);
                 return;
         }
         view = (struct blkup_bytes){ .data = super, .at = m->super_at, .len = got > 0 ? (size_t) got : 0 };
-        blkup_say(s, "no %s super block on %s: at byte %" PRIu64 " expected ", m->type, device, m->at);
+        blkup_say(s, "no %s super block on %s: at byte %" PRIu64 " expected ", m->type, c->name, m->at);
         say_bytes(s, (const uint8_t *) m->bytes, m->len);
         blkup_say(s, ", found ");
         say_bytes(s, found, m->len);
@@ -168,18 +215,16 @@ static uint64_t claimed_size(const char *type, struct blkup_bytes b)
         return 0;
 }
 
-static bool say_size(const char *type, struct blkup_bytes super, int fd, const char *device,
-                     struct blkup_saying *s)
+static bool say_size(const char *type, struct blkup_bytes super, const struct content *c, struct blkup_saying *s)
 {
         uint64_t wants = claimed_size(type, super);
-        off_t has = lseek(fd, 0, SEEK_END);
 
-        if (wants == 0 || has <= 0 || wants <= (uint64_t) has)
+        if (wants == 0 || c->len == 0 || wants <= c->len)
                 return false;
         blkup_say(s,
                   "the %s on %s is %" PRIu64 " bytes long, the device only %" PRIu64 ": %" PRIu64
                   " bytes are missing (truncated image, or a wrong partition or sizelimit)",
-                  type, device, wants, (uint64_t) has, wants - (uint64_t) has);
+                  type, c->name, wants, c->len, wants - c->len);
         return true;
 }
 
@@ -249,7 +294,7 @@ static bool say_features(const struct blkup_mount_result *r, struct blkup_bytes 
 
         if (strncmp(r->type, "ext", 3) != 0 || !strstr(r->kernel, "unsupported optional features"))
                 return false;
-        blkup_say(s, "%s has features that this kernel does not know: ", r->device);
+        blkup_say(s, "%s has features that this kernel does not know: ", blkup_explain_name(r));
         at = s->len;
         SAY_BITS(ext_incompat, incompat, first);
         if (first) {
@@ -271,9 +316,15 @@ static bool say_checksum(const struct blkup_mount_result *r, struct blkup_saying
 {
         const char *tool = blkup_explain_tool_of(r->type);
 
-        if (r->error != -EBADMSG && !strstr(r->kernel, "checksum") && !strstr(r->kernel, "CRC"))
+        static const char *const texts[] = { "checksum error", "checksum mismatch", "checksum does not match",
+                                             "Superblock checksum", "csum mismatch", "CRC error", "CRC corrupted" };
+        bool is_said = r->error == -EBADMSG;
+
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(texts); i++)
+                is_said |= strstr(r->kernel, texts[i]) != NULL;
+        if (!is_said)
                 return false;
-        blkup_say(s, "the checksum of the %s super block on %s is wrong: it is damaged", r->type, r->device);
+        blkup_say(s, "the checksum of the %s super block on %s is wrong: it is damaged", r->type, blkup_explain_name(r));
         if (tool)
                 blkup_say(s, "; check it with %s", tool);
         return true;
@@ -289,7 +340,7 @@ static bool say_members(struct blkup_explainer *e, const struct blkup_mount_resu
 
         if (strcmp(r->type, "btrfs") != 0 || wants < 2)
                 return false;
-        uuid = probe_device(e, r->device) ? blkup_probe_lookup(e->probe, "UUID") : NULL;
+        uuid = probe_device(e, r) ? blkup_probe_lookup(e->probe, "UUID") : NULL;
         if (!uuid)
                 return false;
         (void) snprintf(copy, sizeof(copy), "%s", uuid);
@@ -303,23 +354,17 @@ static bool say_members(struct blkup_explainer *e, const struct blkup_mount_resu
         return true;
 }
 
-bool blkup_explain_content(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_saying *s)
+static bool say_content(struct blkup_explainer *e, const struct blkup_mount_result *r, const struct content *c,
+                        struct blkup_saying *s)
 {
-        BLKUP_CLEANUP_CLOSE int fd = -1;
         const struct magic *m = magic_of(r->type);
-        const char *found, *hint;
+        const char *found = type_of(e, r), *hint;
         uint8_t super[SUPER_BYTES];
         struct blkup_bytes view;
         ssize_t n;
 
-        if (r->device[0] != '/')
-                return false;
-        fd = open(r->device, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        if (fd < 0)
-                return false;
-        found = blkup_explain_type_of(e, r->device);
         if (*found && !is_same_family(r->type, found)) {
-                blkup_say(s, "%s holds %s, not %s", r->device, found, r->type);
+                blkup_say(s, "%s holds %s, not %s", c->name, found, r->type);
                 if (blkup_explain_is_no_file_system(found, &hint))
                         blkup_say(s, ": %s", hint);
                 else
@@ -328,15 +373,55 @@ bool blkup_explain_content(struct blkup_explainer *e, const struct blkup_mount_r
         }
         if (!m)
                 return false;
-        n = pread(fd, super, m->len, (off_t) m->at);
+        n = read_at(c, super, m->len, m->at);
         if (n < (ssize_t) m->len || memcmp(super, m->bytes, m->len) != 0) {
-                say_bad_magic(m, fd, r->device, s);
+                say_bad_magic(m, c, s);
                 return true;
         }
-        n = pread(fd, super, sizeof(super), (off_t) m->super_at);
+        n = read_at(c, super, sizeof(super), m->super_at);
         if (n <= 0)
                 return false;
         view = (struct blkup_bytes){ .data = super, .at = m->super_at, .len = (size_t) n };
-        return say_features(r, view, s) || say_checksum(r, s) || say_size(r->type, view, fd, r->device, s) ||
+        return say_features(r, view, s) || say_checksum(r, s) || say_size(r->type, view, c, s) ||
                say_members(e, r, view, s);
+}
+
+bool blkup_explain_content(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_saying *s)
+{
+        struct content c;
+        bool said;
+
+        if (!open_content(r, &c))
+                return false;
+        said = say_content(e, r, &c, s);
+        (void) blkup_close(c.fd);
+        return said;
+}
+
+void blkup_explain_nothing(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_saying *s)
+{
+        uint8_t bytes[16], zeros[SUPER_BYTES];
+        struct content c;
+        bool said = false;
+
+        (void) e;
+        if (!open_content(r, &c))
+                return;
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(magics) && !said; i++) {
+                const struct magic *m = &magics[i];
+
+                /* two bytes are there by chance in one of 65536: not said of them but for ext */
+                if ((m->len <= 2 && m->at != 1080) || read_at(&c, bytes, m->len, m->at) != (ssize_t) m->len ||
+                    memcmp(bytes, m->bytes, m->len) != 0)
+                        continue;
+                blkup_say(s, "; the mark of %s is there at byte %" PRIu64 ", so its super block is damaged", m->type,
+                          m->at);
+                if (m->tool)
+                        blkup_say(s, ": check it with %s", m->tool);
+                said = true;
+        }
+        if (!said && read_at(&c, zeros, sizeof(zeros), 0) == (ssize_t) sizeof(zeros) &&
+            blkup_is_filled((struct blkup_bytes){ .data = zeros, .len = sizeof(zeros) }, 0, sizeof(zeros), 0))
+                blkup_say(s, "; it begins with zeros: perhaps none was ever made (mkfs)");
+        (void) blkup_close(c.fd);
 }

@@ -32,8 +32,10 @@ const struct blkup_sysblocks *blkup_explainer_blocks(struct blkup_explainer *e);
 
 /* explain-device.c: says what on the device explains that it is not mounted as `type`; false: nothing does. */
 bool blkup_explain_content(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_saying *s);
-/* The type on a device, "" = not known. */
-const char *blkup_explain_type_of(struct blkup_explainer *e, const char *path);
+/* What else there is to say of a device on which nothing was found. */
+void blkup_explain_nothing(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_saying *s);
+/* The image or the device of a mount: a loop device is gone by the time that it is explained. */
+const char *blkup_explain_name(const struct blkup_mount_result *r);
 const char *blkup_explain_tool_of(const char *type);
 bool blkup_explain_is_no_file_system(const char *type, const char **ret_hint);
 

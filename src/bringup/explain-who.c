@@ -119,11 +119,11 @@ static bool uuid_of(struct blkup_explainer *e, const char *path, char *ret, size
 }
 
 /* xfs keeps its UUID at byte 32 of its super block (xfs_format.h). */
-static bool xfs_uuid(const char *path, unsigned char ret[16])
+static bool xfs_uuid(const char *path, uint64_t at, unsigned char ret[16])
 {
         BLKUP_CLEANUP_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
-        return fd >= 0 && pread(fd, ret, 16, 32) == 16;
+        return fd >= 0 && at < INT64_MAX - 48 && pread(fd, ret, 16, (off_t) at + 32) == 16;
 }
 
 bool blkup_explain_twin(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_saying *s)
@@ -131,13 +131,13 @@ bool blkup_explain_twin(struct blkup_explainer *e, const struct blkup_mount_resu
         const struct blkup_mountinfo *t = blkup_explainer_mounts(e);
         unsigned char ours[16], theirs[16];
 
-        if (!xfs_uuid(r->device, ours))
+        if (!xfs_uuid(blkup_explain_name(r), *r->file ? r->offset_bytes : 0, ours))
                 return false;
         for (size_t i = 0; t && i < t->n; i++) {
                 const struct blkup_mount *m = &t->mounts[i];
 
                 if (strcmp(m->fs_type, "xfs") != 0 || m->source[0] != '/' || strcmp(m->source, r->device) == 0 ||
-                    !xfs_uuid(m->source, theirs) || memcmp(ours, theirs, 16) != 0)
+                    !xfs_uuid(m->source, 0, theirs) || memcmp(ours, theirs, 16) != 0)
                         continue;
                 blkup_say(s,
                           "duplicate UUID: another mounted xfs has the same one (%s, mounted at %s): use -o nouuid "
@@ -225,7 +225,7 @@ static bool say_processes(dev_t dev, struct blkup_saying *s)
                 return false;
         /* Ends: at most MAX_PROCESSES entries; three are enough to go on with. */
         while (found < 3 && n++ < MAX_PROCESSES && (d = readdir(dir))) {
-                if (!isdigit((unsigned char) d->d_name[0]))
+                if (!isdigit((unsigned char) d->d_name[0]) || strtol(d->d_name, NULL, 10) == getpid())
                         continue;
                 if (found > 0) {
                         size_t len = s->len;
@@ -248,12 +248,17 @@ static bool say_processes(dev_t dev, struct blkup_saying *s)
 bool blkup_explain_users(struct blkup_explainer *e, const char *target, struct blkup_saying *s)
 {
         const struct blkup_mountinfo *t = blkup_explainer_mounts(e);
-        const struct blkup_mount *m = blkup_mountinfo_by_target(t, target);
+        char canonical[PATH_MAX];
+        const struct blkup_mount *m;
         struct blkup_loops *loops = NULL;
         struct blkup_swaps *swaps = NULL;
         bool said = false;
-        size_t n = strlen(target);
+        size_t n;
 
+        if (realpath(target, canonical))
+                target = canonical;
+        n = strlen(target);
+        m = blkup_mountinfo_by_target(t, target);
         for (size_t i = 0; t && m && i < t->n && !said; i++)
                 if (t->mounts[i].parent_id == m->id && &t->mounts[i] != m) {
                         blkup_say(s, "%s is mounted below it", t->mounts[i].target);

@@ -342,7 +342,7 @@ static bool say_dirty_log(const struct blkup_mount_result *r, struct blkup_sayin
                 return false;
         blkup_say(s,
                   "the log of the %s on %s must be replayed, and the device is read-only: -o ro,%s shows it as it is",
-                  r->type, r->device, option);
+                  r->type, blkup_explain_name(r), option);
         return true;
 }
 
@@ -413,15 +413,15 @@ static void say_create(struct blkup_explainer *e, const struct blkup_mount_reque
         }
         if (is_device && say_dirty_log(r, s))
                 return;
+        if (r->error == -ENOENT && (has_option(q, "subvol") || has_option(q, "subvolid"))) {
+                copy_option(q, "subvol", word, sizeof(word));
+                blkup_say(s, "%s has no subvolume '%s'", blkup_explain_name(r), strchr(word, '=') ? strchr(word, '=') + 1 : word);
+                return;
+        }
         if (strstr(r->kernel, "duplicate UUID") && blkup_explain_twin(e, r, s))
                 return;
         if (is_device && is_file_system_error(r->error) && blkup_explain_content(e, r, s))
                 return;
-        if (r->error == -ENOENT && (has_option(q, "subvol") || has_option(q, "subvolid"))) {
-                copy_option(q, "subvol", word, sizeof(word));
-                blkup_say(s, "%s has no subvolume '%s'", r->device, strchr(word, '=') ? strchr(word, '=') + 1 : word);
-                return;
-        }
         if (r->error == -ENOENT && stat(r->source, &st) < 0 && r->source[0] == '/') {
                 say_source(e, q, r, s);
                 return;
@@ -429,7 +429,7 @@ static void say_create(struct blkup_explainer *e, const struct blkup_mount_reque
         if (r->error == -EUCLEAN || r->error == -EBADMSG) {
                 const char *tool = blkup_explain_tool_of(r->type);
 
-                blkup_say(s, "the %s on %s is damaged%s%s", r->type, r->device, tool ? ": check it with " : "",
+                blkup_say(s, "the %s on %s is damaged%s%s", r->type, blkup_explain_name(r), tool ? ": check it with " : "",
                           tool ? tool : "");
                 say_kernel_line(r, s);
                 return;
@@ -441,16 +441,14 @@ static void say_identify(struct blkup_explainer *e, const struct blkup_mount_res
 {
         const char *hint;
 
-        (void) e;
         if (r->type[0] && blkup_explain_is_no_file_system(r->type, &hint))
                 blkup_say(s, "%s holds %s, which is no file system: %s", r->device, r->type, hint);
         else if (r->error == -EMEDIUMTYPE)
                 blkup_say(s, "%s holds %s, which is no file system", r->device, *r->type ? r->type : "something");
-        else if (r->error == -ENOENT)
-                blkup_say(s, "no file system that is known is on %s (read in all places where one begins); name its "
-                             "type with -t if it has one",
-                          r->device);
-        else if (r->error == -ENOTUNIQ)
+        else if (r->error == -ENOENT) {
+                blkup_say(s, "no file system that is known is on %s", blkup_explain_name(r));
+                blkup_explain_nothing(e, r, s);
+        } else if (r->error == -ENOTUNIQ)
                 blkup_say(s, "more than one type is on %s: name the one that is meant with -t, see wipefs(8)",
                           r->device);
         else
@@ -462,7 +460,12 @@ static void say_attach(const struct blkup_mount_request *q, const struct blkup_m
 {
         struct stat st;
 
-        if (r->error == -ENOTDIR && stat(q->target, &st) == 0)
+        struct stat from;
+
+        if ((r->error == -ENOTDIR || (r->error == -EINVAL && has_option(q, "move") == false && q->source &&
+                                      stat(q->source, &from) == 0 && stat(q->target, &st) == 0 &&
+                                      S_ISDIR(from.st_mode) != S_ISDIR(st.st_mode))) &&
+            stat(q->target, &st) == 0)
                 blkup_say(s, S_ISDIR(st.st_mode) ? "%s is a directory, and what is to be shown there is a file"
                                                  : "the mount point %s is a file, and what is to be shown there is a "
                                                    "directory",

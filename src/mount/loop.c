@@ -327,6 +327,9 @@ int blkup_mount_set_up_loop(struct blkup_mount_attempt *a)
                 return blkup_mount_fail(a, BLKUP_MOUNT_CALL_LOOP, -errno);
         if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
                 return blkup_mount_fail(a, BLKUP_MOUNT_CALL_LOOP, -ENOTBLK);
+        blkup_mount_copy(a->r->file, sizeof(a->r->file), a->source.path);
+        a->r->offset_bytes = a->o.offset_bytes;
+        a->r->sizelimit_bytes = a->o.sizelimit_bytes;
         blkup_mount_step_begin(a->r, "loop");
         r = set_up(a, &st);
         blkup_mount_step_end(a->r);

@@ -55,7 +55,7 @@ static int append_rest(char out[PATH_MAX], const char *rest)
 int blkup_mount_canonical_path(const char *path, char ret[PATH_MAX])
 {
         char head[PATH_MAX], out[PATH_MAX];
-        size_t n = strlen(path), cut;
+        size_t n = strlen(path), cut; /* what is behind cut does not exist */
         int r;
 
         if (n == 0 || n >= PATH_MAX)
@@ -81,7 +81,7 @@ int blkup_mount_canonical_path(const char *path, char ret[PATH_MAX])
                 }
                 head[cut] = '\0';
         }
-        r = append_rest(out, path + (strlen(head) == n ? n : cut));
+        r = append_rest(out, path + cut);
         if (r == 0)
                 memcpy(ret, out, strlen(out) + 1);
         return r;
