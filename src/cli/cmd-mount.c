@@ -314,12 +314,15 @@ static int run_requests(const struct request *q, const struct blkup_mount_reques
                 .dry_run = q->settings.dry_run, .many = q->all,
         };
         struct blkup_mount_graph *graph = NULL;
+        struct blkup_mount_result one; /* the usual case asks for no memory */
         struct blkup_mounter *m = NULL;
         struct blkup_error err = { 0 };
         int r, code;
 
-        report.results = calloc(n + 1, sizeof(*report.results));
+        report.results = n == 1 && !q->all ? &one : calloc(n + 1, sizeof(*report.results));
         r = report.results ? blkup_mounter_new(&q->settings, &m) : -ENOMEM;
+        if (r < 0 && report.results == &one)
+                report.n = n = 0;
         if (r == 0 && q->all) {
                 r = blkup_mount_all(m, requests, n, report.results, &err);
                 if (r == 0 && q->settings.dry_run)
@@ -339,7 +342,8 @@ static int run_requests(const struct request *q, const struct blkup_mount_reques
         blkup_cli_mount_free_causes(&report);
         for (size_t i = 0; report.results && i < n; i++)
                 blkup_mount_result_free(&report.results[i]);
-        free(report.results);
+        if (report.results != &one)
+                free(report.results);
         blkup_mount_graph_free(graph);
         blkup_mounter_unref(m);
         return code;

@@ -14,13 +14,14 @@
 
 #include "block/file.h"
 #include "cli/tags.h"
+#include "host/hostfile.h"
 #include "host/sysfs.h"
 
 #define MAX_PROBERS 16 /* a prober waits for its device most of the time */
 #define MAX_DEPTH 16   /* devices on devices on devices */
 
 struct device {
-        const struct blkup_sysblock *block;
+        uint32_t major, minor;
         char path[256];
         char uuid[64], uuid_sub[64], label[512], part_uuid[64], part_label[256], type[32];
         bool is_file_system;
@@ -28,7 +29,8 @@ struct device {
 
 struct blkup_cli_tags {
         pthread_mutex_t lock;
-        struct blkup_sysblocks *blocks;
+        bool is_scanned;
+        struct blkup_sysblocks *blocks; /* who stands on whom: read when two devices carry one tag */
         struct device *devices;
         size_t n;
         size_t next; /* to be probed; atomic */
@@ -80,13 +82,59 @@ static void forget(struct blkup_cli_tags *t)
         free(t->devices);
         t->devices = NULL;
         t->n = 0;
+        t->is_scanned = false;
         t->blocks = blkup_sysblocks_free(t->blocks);
 }
 
-static bool is_worth_a_look(const struct blkup_sysblock *b)
+/* A suspended mapping would hang the read. */
+static bool is_suspended(uint32_t major, uint32_t minor, const char *name)
 {
-        /* a suspended device would hang the read */
-        return b->size_sectors > 0 && b->has_devno && !b->is_hidden && !b->dm_is_suspended;
+        struct blkup_sysblocks *t;
+        bool suspended;
+
+        if (strncmp(name, "dm-", 3) != 0 ||
+            blkup_sysblocks_load_one(NULL, major, minor, BLKUP_SYSFS_STACK, &t, NULL) < 0)
+                return false;
+        suspended = t->blocks[0].dm_is_suspended;
+        blkup_sysblocks_free(t);
+        return suspended;
+}
+
+/* All devices with a size, but what may not be opened at all (paths of a multipath NVMe are not listed):
+ * /proc/partitions tells them in one read, where sysfs takes some ten calls for each number that is reserved. */
+static int list_devices(struct blkup_cli_tags *t)
+{
+        BLKUP_CLEANUP_FREE char *text = NULL;
+        size_t n, cap = 0;
+        char *at, *line;
+        bool good;
+        int r = blkup_host_read(NULL, "proc/partitions", 4u << 20, &text, &n);
+
+        at = text;
+        /* Ends: each turn goes past one line. */
+        while (r == 0 && (line = blkup_host_next_line(&at, text + n, 4096, &good))) {
+                struct device d = { .path = "" };
+                char *column = blkup_host_next_column(&line);
+
+                if (!good || !blkup_host_number32(column, strlen(column), &d.major))
+                        continue;
+                column = blkup_host_next_column(&line);
+                if (!blkup_host_number32(column, strlen(column), &d.minor))
+                        continue;
+                (void) blkup_host_next_column(&line);
+                column = blkup_host_next_column(&line);
+                if (!*column || strlen(column) > 200 || strstr(column, "..") ||
+                    is_suspended(d.major, d.minor, column))
+                        continue;
+                (void) snprintf(d.path, sizeof(d.path), "/dev/%s", column);
+                for (char *s = d.path; *s; s++)
+                        if (*s == '!')
+                                *s = '/';
+                r = blkup_host_reserve((void **) &t->devices, &cap, t->n, sizeof(d), BLKUP_SYSFS_MAX_BLOCKS);
+                if (r == 0)
+                        t->devices[t->n++] = d;
+        }
+        return r;
 }
 
 static int scan(struct blkup_cli_tags *t)
@@ -96,21 +144,10 @@ static int scan(struct blkup_cli_tags *t)
         int r;
 
         forget(t);
-        r = blkup_sysblocks_load(NULL, BLKUP_SYSFS_LINKS | BLKUP_SYSFS_STACK, &t->blocks, NULL);
+        r = list_devices(t);
         if (r < 0)
                 return r;
-        t->devices = calloc(t->blocks->n + 1, sizeof(*t->devices));
-        if (!t->devices)
-                return -ENOMEM;
-        for (size_t i = 0; i < t->blocks->n; i++) {
-                const struct blkup_sysblock *b = &t->blocks->blocks[i];
-
-                if (!is_worth_a_look(b))
-                        continue;
-                t->devices[t->n].block = b;
-                (void) snprintf(t->devices[t->n].path, sizeof(t->devices[t->n].path), "/dev/%s", b->dev_name);
-                t->n++;
-        }
+        t->is_scanned = true;
         t->next = 0;
         while (n_threads + 1 < t->n && n_threads < MAX_PROBERS - 1 &&
                pthread_create(&threads[n_threads], NULL, probe_some, t) == 0)
@@ -151,19 +188,33 @@ static bool stands_on(const struct blkup_sysblocks *t, const struct blkup_sysblo
         return false;
 }
 
+static const struct blkup_sysblock *block_of(const struct blkup_cli_tags *t, const struct device *d)
+{
+        return blkup_sysblocks_by_devno(t->blocks, d->major, d->minor);
+}
+
+static bool is_part_of(const struct blkup_sysblock *part, const struct blkup_sysblock *disk)
+{
+        return part->is_partition && !disk->is_partition && strcmp(part->disk_name, disk->name) == 0;
+}
+
 /* Of two devices with one tag: which is meant when they belong together. NULL: they do not. */
 static const struct device *choose(const struct blkup_cli_tags *t, const char *name, const struct device *a,
                                    const struct device *b)
 {
-        if (stands_on(t->blocks, a->block, b->block, 0))
+        const struct blkup_sysblock *x = block_of(t, a), *y = block_of(t, b);
+
+        if (!x || !y)
+                return NULL;
+        if (stands_on(t->blocks, x, y, 0))
                 return a;
-        if (stands_on(t->blocks, b->block, a->block, 0))
+        if (stands_on(t->blocks, y, x, 0))
                 return b;
         /* A whole disk that shows the same as its partition (a hybrid image): the partition can be mounted while
          * others are. */
-        if (a->block->is_partition && !b->block->is_partition && strcmp(a->block->disk_name, b->block->name) == 0)
+        if (is_part_of(x, y))
                 return a;
-        if (b->block->is_partition && !a->block->is_partition && strcmp(b->block->disk_name, a->block->name) == 0)
+        if (is_part_of(y, x))
                 return b;
         /* Members of one btrfs: same UUID, each its own UUID_SUB. Two that share that as well are copies. */
         if (strncmp(name, "PART", 4) != 0 && strcmp(a->type, "btrfs") == 0 && strcmp(b->type, "btrfs") == 0 &&
@@ -175,10 +226,14 @@ static const struct device *choose(const struct blkup_cli_tags *t, const char *n
 /* Is d under another device that carries the tag as well? Then only that one counts. */
 static bool is_covered(const struct blkup_cli_tags *t, const char *name, const char *value, const struct device *d)
 {
-        for (size_t i = 0; i < t->n; i++)
-                if (&t->devices[i] != d && carries(&t->devices[i], name, value) &&
-                    stands_on(t->blocks, t->devices[i].block, d->block, 0))
+        const struct blkup_sysblock *under = block_of(t, d), *over;
+
+        for (size_t i = 0; under && i < t->n; i++) {
+                over = &t->devices[i] != d && carries(&t->devices[i], name, value) ? block_of(t, &t->devices[i])
+                                                                                   : NULL;
+                if (over && stands_on(t->blocks, over, under, 0))
                         return true;
+        }
         return false;
 }
 
@@ -197,11 +252,20 @@ static int find_by_link(const char *value, struct blkup_mount_device *ret)
         return 0;
 }
 
-static int find_in_table(const struct blkup_cli_tags *t, const char *name, const char *value,
+static int find_in_table(struct blkup_cli_tags *t, const char *name, const char *value,
                          struct blkup_mount_device *ret)
 {
         const struct device *found = NULL;
+        size_t n = 0;
 
+        for (size_t i = 0; i < t->n; i++)
+                n += carries(&t->devices[i], name, value);
+        if (n > 1 && !t->blocks) {
+                int r = blkup_sysblocks_load(NULL, BLKUP_SYSFS_LINKS, &t->blocks, NULL);
+
+                if (r < 0)
+                        return r;
+        }
         for (size_t i = 0; i < t->n; i++) {
                 const struct device *d = &t->devices[i], *chosen;
 
@@ -232,7 +296,7 @@ static int find(void *to, const char *name, const char *value, bool fresh, struc
         if (strcmp(name, "ID") == 0)
                 return find_by_link(value, ret);
         (void) pthread_mutex_lock(&t->lock);
-        if (fresh || !t->blocks)
+        if (fresh || !t->is_scanned)
                 r = scan(t);
         if (r == 0)
                 r = find_in_table(t, name, value, ret);

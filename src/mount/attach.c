@@ -477,7 +477,7 @@ static int check_remount_hibernation(struct blkup_mount_attempt *a)
         if (a->m->settings.ignore_hibernation || !a->o.is_read_write || a->o.is_bind ||
             fstat(a->target_fd, &st) < 0 || major(st.st_dev) == 0)
                 return 0;
-        if (blkup_mount_look_for_hibernation(a->m, path, sizeof(path)) != BLKUP_HIBERNATION_FOUND)
+        if (blkup_mount_look_for_hibernation(a->m, st.st_dev, path, sizeof(path)) != BLKUP_HIBERNATION_FOUND)
                 return 0;
         blkup_mount_copy(a->r->other, sizeof(a->r->other), path);
         return blkup_mount_refuse(a, BLKUP_MOUNT_CALL_SOURCE, BLKUP_MOUNT_REASON_HIBERNATED, -EBUSY);

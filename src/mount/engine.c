@@ -200,7 +200,7 @@ static int check_hibernation(struct blkup_mount_attempt *a)
         /* What never writes needs no look. */
         if (a->read_only && option && !*option)
                 return 0;
-        if (blkup_mount_look_for_hibernation(a->m, path, sizeof(path)) != BLKUP_HIBERNATION_FOUND)
+        if (blkup_mount_look_for_hibernation(a->m, a->source.rdev, path, sizeof(path)) != BLKUP_HIBERNATION_FOUND)
                 return 0;
         if (!a->read_only || !option) {
                 blkup_mount_copy(a->r->other, sizeof(a->r->other), path);

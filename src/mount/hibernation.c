@@ -54,7 +54,13 @@ static bool has_image(const char *root, const char *name, char *ret, size_t cap)
         for (char *s = path; *s; s++)
                 if (*s == '!')
                         *s = '/';
-        fd = blkup_host_open(root, path, O_RDONLY);
+        fd = root ? blkup_host_open(root, path, O_RDONLY) : -1;
+        if (!root) {
+                char absolute[sizeof(path) + 1];
+
+                (void) snprintf(absolute, sizeof(absolute), "/%s", path);
+                fd = blkup_mount_open(absolute, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+        }
         if (fd < 0)
                 return false;
         if (!is_image_at(fd, 4096) && !(page > 4096 && is_image_at(fd, (uint64_t) page)))
@@ -63,24 +69,54 @@ static bool has_image(const char *root, const char *name, char *ret, size_t cap)
         return true;
 }
 
-static bool is_skipped(const struct blkup_mounter *m, uint32_t major, uint32_t minor)
+static bool is_skipped(const struct blkup_mounter *m, dev_t own, uint32_t major, uint32_t minor)
 {
+        if (own == makedev(major, minor))
+                return true;
         for (size_t i = 0; i < m->n_scan_skips; i++)
                 if (m->scan_skips[i] == makedev(major, minor))
                         return true;
         return blkup_mountinfo_by_device(m->mounts, major, minor, NULL) != NULL;
 }
 
-/* Every device that has a size: one read of /proc/partitions, and ten bytes of each. */
-static bool scan(const struct blkup_mounter *m, char *ret, size_t cap)
+/* /proc/partitions of a usual machine, without asking for memory. false: it is longer, or not to be read. */
+static bool read_short(const char *root, char *ret, size_t cap, size_t *ret_n)
 {
-        BLKUP_CLEANUP_FREE char *text = NULL;
-        char *at, *line;
+        BLKUP_CLEANUP_CLOSE int fd = -1;
+        size_t n = 0;
+
+        if (root)
+                return false;
+        fd = blkup_mount_open("/proc/partitions", O_RDONLY);
+        /* Ends: n grows, or it is the end. */
+        while (fd >= 0 && n + 1 < cap) {
+                ssize_t got = read(fd, ret + n, cap - 1 - n);
+
+                if (got < 0)
+                        return false;
+                if (got == 0) {
+                        ret[n] = '\0';
+                        *ret_n = n;
+                        return true;
+                }
+                n += (size_t) got;
+        }
+        return false;
+}
+
+/* Every device that has a size: one read of /proc/partitions, and ten bytes of each. */
+static bool scan(const struct blkup_mounter *m, dev_t own, char *ret, size_t cap)
+{
+        BLKUP_CLEANUP_FREE char *long_text = NULL;
+        char short_text[4096], *text = short_text, *at, *line;
         bool good;
         size_t n;
 
-        if (blkup_host_read(m->settings.root, "proc/partitions", MAX_PARTITIONS_BYTES, &text, &n) < 0)
-                return false;
+        if (!read_short(m->settings.root, short_text, sizeof(short_text), &n)) {
+                if (blkup_host_read(m->settings.root, "proc/partitions", MAX_PARTITIONS_BYTES, &long_text, &n) < 0)
+                        return false;
+                text = long_text;
+        }
         at = text;
         /* Ends: each turn goes past one line. */
         while ((line = blkup_host_next_line(&at, text + n, 4096, &good))) {
@@ -99,7 +135,7 @@ static bool scan(const struct blkup_mounter *m, char *ret, size_t cap)
                 column = blkup_host_next_column(&line);
                 /* ram0: memory, gone with the system that wrote an image */
                 if (!*column || strstr(column, "..") || strncmp(column, "ram", 3) == 0 ||
-                    strncmp(column, "zram", 4) == 0 || is_skipped(m, major, minor))
+                    strncmp(column, "zram", 4) == 0 || is_skipped(m, own, major, minor))
                         continue;
                 if (has_image(m->settings.root, column, ret, cap))
                         return true;
@@ -107,7 +143,7 @@ static bool scan(const struct blkup_mounter *m, char *ret, size_t cap)
         return false;
 }
 
-enum blkup_hibernation blkup_mount_look_for_hibernation(struct blkup_mounter *m, char *ret, size_t cap)
+enum blkup_hibernation blkup_mount_look_for_hibernation(struct blkup_mounter *m, dev_t own, char *ret, size_t cap)
 {
         enum blkup_hibernation answer;
         char path[256] = "";
@@ -120,7 +156,7 @@ enum blkup_hibernation blkup_mount_look_for_hibernation(struct blkup_mounter *m,
 
                 m->hibernation_is_running = true;
                 (void) pthread_mutex_unlock(&m->lock);
-                found = scan(m, path, sizeof(path));
+                found = scan(m, own, path, sizeof(path));
                 (void) pthread_mutex_lock(&m->lock);
                 m->hibernation = found ? BLKUP_HIBERNATION_FOUND : BLKUP_HIBERNATION_NONE;
                 memcpy(m->hibernation_path, path, sizeof(path));

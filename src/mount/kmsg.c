@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -14,7 +15,8 @@ void blkup_kmsg_init(struct blkup_kmsg *k, const char *path)
 {
         *k = (struct blkup_kmsg){ .fd = -1 };
         (void) pthread_mutex_init(&k->lock, NULL);
-        k->fd = open(path ? path : "/dev/kmsg", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        k->fd = (int) syscall(SYS_openat, AT_FDCWD, path ? path : "/dev/kmsg",
+                              O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (k->fd >= 0 && lseek(k->fd, 0, SEEK_END) < 0)
                 k->fd = blkup_close(k->fd);
 }

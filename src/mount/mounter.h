@@ -3,12 +3,15 @@
 #ifndef BLKUP_MOUNT_MOUNTER_H
 #define BLKUP_MOUNT_MOUNTER_H
 
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <blkup/mount.h>
 
@@ -90,6 +93,12 @@ static inline void blkup_mount_copy(char *to, size_t cap, const char *from)
         to[n] = '\0';
 }
 
+/* open(2) as one system call: musl's makes two of each (it sets close-on-exec once more by fcntl). */
+static inline int blkup_mount_open(const char *path, int flags)
+{
+        return (int) syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC | O_LARGEFILE, 0);
+}
+
 /* Notes the failure, returns error. */
 int blkup_mount_fail(struct blkup_mount_attempt *a, enum blkup_mount_call call, int error);
 int blkup_mount_refuse(struct blkup_mount_attempt *a, enum blkup_mount_call call, enum blkup_mount_reason reason,
@@ -116,8 +125,9 @@ int blkup_mount_look_up_source(struct blkup_mounter *m, const char *source, cons
 int blkup_mount_open_file(struct blkup_mount_attempt *a);
 int blkup_mount_set_up_loop(struct blkup_mount_attempt *a);
 
-/* hibernation.c: is there an image? Looks once a run. */
-enum blkup_hibernation blkup_mount_look_for_hibernation(struct blkup_mounter *m, char *ret, size_t cap);
+/* hibernation.c: is there an image? Looks once a run. own: the device that is to be mounted, which the file system
+ * itself will look at; 0: none. */
+enum blkup_hibernation blkup_mount_look_for_hibernation(struct blkup_mounter *m, dev_t own, char *ret, size_t cap);
 /* The option that keeps a type from writing when it is mounted read-only; "" = it never does; NULL = none. */
 const char *blkup_mount_no_replay_option(const char *type);
 

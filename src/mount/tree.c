@@ -112,12 +112,12 @@ int blkup_mount_open_target(struct blkup_mount_attempt *a)
 {
         int r;
 
-        a->target_fd = open(a->target, O_PATH | O_CLOEXEC);
+        a->target_fd = blkup_mount_open(a->target, O_PATH);
         if (a->target_fd < 0 && errno == ENOENT && a->o.mkdir_mode) {
                 r = make_folders(a->target, a->o.mkdir_mode);
                 if (r < 0)
                         return blkup_mount_fail(a, BLKUP_MOUNT_CALL_TARGET, r);
-                a->target_fd = open(a->target, O_PATH | O_CLOEXEC);
+                a->target_fd = blkup_mount_open(a->target, O_PATH);
         }
         if (a->target_fd < 0)
                 return blkup_mount_fail(a, BLKUP_MOUNT_CALL_TARGET, -errno);
