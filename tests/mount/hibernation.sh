@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# A hibernation image on an attached device: no file system is mounted for writing without a word from the user.
+# shellcheck source=tests/mount/lib.sh
+. "$(dirname "$0")/lib.sh"
+blkup=$real_blkup
+need mkfs.ext4 mkswap
+need_loops
+mkdir m n
+ext4 a.img
+truncate -s 1M swap.img
+mkswap swap.img >/dev/null 2>&1
+gives 'plain swap is no image' 0 "$blkup" mount a.img m
+umount m
+swap=$(attach swap.img)
+gives 'attached swap is no image' 0 "$blkup" mount a.img m
+umount m
+printf 'S1SUSPEND\0' | dd of=swap.img bs=1 seek=4086 conv=notrunc status=none
+losetup -d "$swap"
+swap=$(attach swap.img)
+before=$(sha256sum a.img)
+says 'an image' 32 "$swap holds a hibernation image" "$blkup" mount a.img m
+has 'the way out' "$err" --ignore-hibernation
+no_if 'nothing is mounted' mounted m
+gives 'read-only' 0 "$blkup" mount -r a.img m
+has 'it is told' "$err" 'without replaying its log'
+has 'noload' "$(super_of m)" norecovery
+umount m
+is 'nothing was written' "$(sha256sum a.img)" "$before"
+echo "$work/a.img $work/m ext4 loop 0 0
+tmpfs $work/n tmpfs defaults 0 0" >fstab
+says 'fstab' 64 'hibernation image' "$blkup" mount -a -T fstab
+yes_if 'tmpfs does not belong to it' mounted n
+umount n
+loop=$(attach a.img)
+gives 'read-only, from a device' 0 "$blkup" mount -r "$loop" m
+says 'remount rw' 32 'hibernation image' "$blkup" mount -o remount,rw m
+umount m
+gives 'in words' 0 "$blkup" mount --ignore-hibernation "$loop" m
+umount m
+losetup -d "$loop" "$swap"
+gives 'gone with it' 0 "$blkup" mount a.img m
+umount m
+finish
