@@ -38,6 +38,8 @@ chmod +x blkup-mount-test
 blkup=$work/blkup-mount-test
 
 clean_up() {
+        local status=$?
+        set +e
         cd /
         # A loop device of ours is one whose file lies in our folder.
         umount -R -l "$work" 2>/dev/null
@@ -45,6 +47,7 @@ clean_up() {
                 losetup -d "$name" 2>/dev/null
         done
         rm -rf "$work"
+        exit $status
 }
 trap clean_up EXIT
 
