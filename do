@@ -40,6 +40,7 @@ DEPENDENCIES=(
         'libclang-rt-14-dev test the sanitizer and fuzzer run-time of clang'
         'libcmocka-dev    test   unit tests'
         'libblkid-dev     test   an oracle: linked by programs under tests/ and bench/ only'
+        'libmount-dev     test   an oracle for fstab: linked by a program under tests/ only'
         'valgrind         test   memory checks of the release build'
         'strace           test   which system calls a command makes'
         'spin             test   models of the reader-writer semaphore'
@@ -60,6 +61,9 @@ DEPENDENCIES=(
         'codespell        test   words in comments and documents'
         'git              test   the list of tracked files'
         'musl-tools       test   the small static build'
+        'nbdkit           bench  devices that answer slowly'
+        'libnbd-bin       bench  nbdfuse: such a device as a file'
+        'fuse3            bench  for nbdfuse'
         'liburcu-dev      bench  a peer of the reader-writer semaphore'
 )
 

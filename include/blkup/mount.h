@@ -72,13 +72,13 @@ struct blkup_mount_device {
 
 struct blkup_mount_resolver {
         void *to;
-        /* The device whose NAME (UUID, LABEL, PARTUUID, PARTLABEL, ID) is VALUE. -ENOENT: none; -ENOTUNIQ: two
-         * that do not belong together, both in *ret. Called by several threads at once. fresh: something may
-         * have appeared since the last call: look again. */
+        /* The device whose NAME (UUID, LABEL, PARTUUID, PARTLABEL, ID) is VALUE. -ENOENT: none; -ENOTUNIQ:
+         * two that do not belong together, both in *ret. Called by several threads at once. fresh: something
+         * may have appeared since the last call: look again. */
         int (*find)(void *to, const char *name, const char *value, bool fresh, struct blkup_mount_device *ret,
                     struct blkup_error *err);
-        /* The type on a device or image: ret->type. fd: open for reading, stays the caller's. -ENOENT: nothing
-         * that is known; -ENOTUNIQ: more than one. Called by several threads at once. */
+        /* The type on a device or image: ret->type. fd: open for reading, stays the caller's. -ENOENT:
+         * nothing that is known; -ENOTUNIQ: more than one. Called by several threads at once. */
         int (*identify)(void *to, int fd, const char *path, uint64_t offset_bytes, uint64_t size_bytes,
                         struct blkup_mount_device *ret, struct blkup_error *err);
 };
@@ -139,13 +139,13 @@ enum blkup_mount_reason {
 
 /* Things worth saying of a mount that worked. A bit set. */
 enum blkup_mount_note {
-        BLKUP_MOUNT_NOTE_READ_ONLY = 1,      /* write-protected: mounted read-only, though rw was the default */
-        BLKUP_MOUNT_NOTE_LIVE_SUPER = 2,     /* the super block was live: the options of the file system are those
-                                                of the first mount */
-        BLKUP_MOUNT_NOTE_CLASSIC = 4,        /* by mount(2) */
-        BLKUP_MOUNT_NOTE_HIBERNATED = 8,     /* read-only without replay, because of a hibernation image */
+        BLKUP_MOUNT_NOTE_READ_ONLY = 1,  /* write-protected: mounted read-only, though rw was the default */
+        BLKUP_MOUNT_NOTE_LIVE_SUPER = 2, /* the super block was live: the options of the file system are those
+                                            of the first mount */
+        BLKUP_MOUNT_NOTE_CLASSIC = 4,    /* by mount(2) */
+        BLKUP_MOUNT_NOTE_HIBERNATED = 8, /* read-only without replay, because of a hibernation image */
         BLKUP_MOUNT_NOTE_LOOP_REUSED = 16,
-        BLKUP_MOUNT_NOTE_RETRIED = 32,       /* busy at first */
+        BLKUP_MOUNT_NOTE_RETRIED = 32,        /* busy at first */
         BLKUP_MOUNT_NOTE_LOOP_READ_ONLY = 64, /* the file cannot be written */
 };
 
@@ -222,8 +222,8 @@ int blkup_mount_one(struct blkup_mounter *m, const struct blkup_mount_request *q
 int blkup_mount_all(struct blkup_mounter *m, const struct blkup_mount_request *q, size_t n,
                     struct blkup_mount_result *ret, struct blkup_error *err);
 
-/* Which requests request i waits for, before anything is mounted; as blkup_mount_all() would begin. The indexes
- * go to ret (at most cap), their number is returned. */
+/* Which requests request i waits for, before anything is mounted; as blkup_mount_all() would begin. The
+ * indexes go to ret (at most cap), their number is returned. */
 struct blkup_mount_graph;
 int blkup_mount_graph_new(struct blkup_mounter *m, const struct blkup_mount_request *q, size_t n,
                           struct blkup_mount_graph **ret);
@@ -247,8 +247,8 @@ enum blkup_umount_flag {
 
 /* Unmounts, children before parents, siblings at once. types: NULL, or a list as in mount -t. *ret: n_ret
  * results, to be freed with blkup_umount_results_free(). 0 also when some failed. */
-int blkup_umount(struct blkup_mounter *m, const char *const *names, size_t n, const char *types, unsigned flags,
-                 struct blkup_mount_result **ret, size_t *n_ret, struct blkup_error *err);
+int blkup_umount(struct blkup_mounter *m, const char *const *names, size_t n, const char *types,
+                 unsigned flags, struct blkup_mount_result **ret, size_t *n_ret, struct blkup_error *err);
 void blkup_umount_results_free(struct blkup_mount_result *r, size_t n);
 
 /* Is type in a list as -t takes it ("ext4,xfs", "noext4,xfs")? NULL list: yes. */

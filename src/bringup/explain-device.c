@@ -2,9 +2,9 @@
 /*
  * What is on the device, seen as the reason why it is not mounted.
  *
- * Sources of offsets and bits: the kernel's Documentation/filesystems/ext4/super.rst, fs/xfs/libxfs/xfs_format.h,
- * fs/btrfs/accessors.h with include/uapi/linux/btrfs_tree.h, fs/squashfs/squashfs_fs.h, fs/erofs/erofs_fs.h;
- * versions of features: the kernel's history.
+ * Sources of offsets and bits: the kernel's Documentation/filesystems/ext4/super.rst,
+ * fs/xfs/libxfs/xfs_format.h, fs/btrfs/accessors.h with include/uapi/linux/btrfs_tree.h,
+ * fs/squashfs/squashfs_fs.h, fs/erofs/erofs_fs.h; versions of features: the kernel's history.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -68,7 +68,8 @@ bool blkup_explain_is_no_file_system(const char *type, const char **ret_hint)
         } table[] = {
                 { "crypto_LUKS", "it is encrypted: cryptsetup open makes a device of it" },
                 { "BitLocker", "it is encrypted: cryptsetup bitlkOpen makes a device of it" },
-                { "LVM2_member", "it is a part of a volume group: mount one of its volumes (lvs, vgchange -ay)" },
+                { "LVM2_member",
+                  "it is a part of a volume group: mount one of its volumes (lvs, vgchange -ay)" },
                 { "LVM1_member", "it is a part of a volume group: mount one of its volumes" },
                 { "linux_raid_member", "it is a member of an array: mount the array (mdadm --assemble)" },
                 { "swap", "it is a swap area" },
@@ -180,7 +181,9 @@ static void say_bad_magic(const struct magic *m, const struct content *c, struct
         ssize_t got = read_at(c, super, sizeof(super), m->super_at);
 
         if (n < (ssize_t) m->len) {
-                blkup_say(s, "%s ends before byte %" PRIu64 ", where %s has its super block: wrong or truncated size",
+                blkup_say(s,
+                          "%s ends before byte %" PRIu64
+                          ", where %s has its super block: wrong or truncated size",
                           c->name, m->at, m->type);
                 return;
         }
@@ -215,7 +218,8 @@ static uint64_t claimed_size(const char *type, struct blkup_bytes b)
         return 0;
 }
 
-static bool say_size(const char *type, struct blkup_bytes super, const struct content *c, struct blkup_saying *s)
+static bool say_size(const char *type, struct blkup_bytes super, const struct content *c,
+                     struct blkup_saying *s)
 {
         uint64_t wants = claimed_size(type, super);
 
@@ -316,22 +320,26 @@ static bool say_checksum(const struct blkup_mount_result *r, struct blkup_saying
 {
         const char *tool = blkup_explain_tool_of(r->type);
 
-        static const char *const texts[] = { "checksum error", "checksum mismatch", "checksum does not match",
-                                             "Superblock checksum", "csum mismatch", "CRC error", "CRC corrupted" };
+        static const char *const texts[] = {
+                "checksum error",      "checksum mismatch", "checksum does not match",
+                "Superblock checksum", "csum mismatch",     "CRC error",
+                "CRC corrupted"
+        };
         bool is_said = r->error == -EBADMSG;
 
         for (size_t i = 0; i < BLKUP_ARRAY_SIZE(texts); i++)
                 is_said |= strstr(r->kernel, texts[i]) != NULL;
         if (!is_said)
                 return false;
-        blkup_say(s, "the checksum of the %s super block on %s is wrong: it is damaged", r->type, blkup_explain_name(r));
+        blkup_say(s, "the checksum of the %s super block on %s is wrong: it is damaged", r->type,
+                  blkup_explain_name(r));
         if (tool)
                 blkup_say(s, "; check it with %s", tool);
         return true;
 }
 
-static bool say_members(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_bytes super,
-                        struct blkup_saying *s)
+static bool say_members(struct blkup_explainer *e, const struct blkup_mount_result *r,
+                        struct blkup_bytes super, struct blkup_saying *s)
 {
         uint64_t wants = blkup_le64_at(super, 0x88);
         const char *uuid;
@@ -354,8 +362,8 @@ static bool say_members(struct blkup_explainer *e, const struct blkup_mount_resu
         return true;
 }
 
-static bool say_content(struct blkup_explainer *e, const struct blkup_mount_result *r, const struct content *c,
-                        struct blkup_saying *s)
+static bool say_content(struct blkup_explainer *e, const struct blkup_mount_result *r,
+                        const struct content *c, struct blkup_saying *s)
 {
         const struct magic *m = magic_of(r->type);
         const char *found = type_of(e, r), *hint;
@@ -386,7 +394,8 @@ static bool say_content(struct blkup_explainer *e, const struct blkup_mount_resu
                say_members(e, r, view, s);
 }
 
-bool blkup_explain_content(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_saying *s)
+bool blkup_explain_content(struct blkup_explainer *e, const struct blkup_mount_result *r,
+                           struct blkup_saying *s)
 {
         struct content c;
         bool said;
@@ -398,7 +407,8 @@ bool blkup_explain_content(struct blkup_explainer *e, const struct blkup_mount_r
         return said;
 }
 
-void blkup_explain_nothing(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_saying *s)
+void blkup_explain_nothing(struct blkup_explainer *e, const struct blkup_mount_result *r,
+                           struct blkup_saying *s)
 {
         uint8_t bytes[16], zeros[SUPER_BYTES];
         struct content c;
@@ -414,8 +424,8 @@ void blkup_explain_nothing(struct blkup_explainer *e, const struct blkup_mount_r
                 if ((m->len <= 2 && m->at != 1080) || read_at(&c, bytes, m->len, m->at) != (ssize_t) m->len ||
                     memcmp(bytes, m->bytes, m->len) != 0)
                         continue;
-                blkup_say(s, "; the mark of %s is there at byte %" PRIu64 ", so its super block is damaged", m->type,
-                          m->at);
+                blkup_say(s, "; the mark of %s is there at byte %" PRIu64 ", so its super block is damaged",
+                          m->type, m->at);
                 if (m->tool)
                         blkup_say(s, ": check it with %s", m->tool);
                 said = true;

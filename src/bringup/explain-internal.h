@@ -30,19 +30,24 @@ void blkup_say(struct blkup_saying *s, const char *fmt, ...) BLKUP_PRINTF(2, 3);
 const struct blkup_mountinfo *blkup_explainer_mounts(struct blkup_explainer *e);
 const struct blkup_sysblocks *blkup_explainer_blocks(struct blkup_explainer *e);
 
-/* explain-device.c: says what on the device explains that it is not mounted as `type`; false: nothing does. */
-bool blkup_explain_content(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_saying *s);
+/* explain-device.c: says what on the device explains that it is not mounted as `type`; false: nothing does.
+ */
+bool blkup_explain_content(struct blkup_explainer *e, const struct blkup_mount_result *r,
+                           struct blkup_saying *s);
 /* What else there is to say of a device on which nothing was found. */
-void blkup_explain_nothing(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_saying *s);
+void blkup_explain_nothing(struct blkup_explainer *e, const struct blkup_mount_result *r,
+                           struct blkup_saying *s);
 /* The image or the device of a mount: a loop device is gone by the time that it is explained. */
 const char *blkup_explain_name(const struct blkup_mount_result *r);
 const char *blkup_explain_tool_of(const char *type);
 bool blkup_explain_is_no_file_system(const char *type, const char **ret_hint);
 
 /* explain-who.c: who holds a device; false: nobody was found. */
-bool blkup_explain_holder(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_saying *s);
+bool blkup_explain_holder(struct blkup_explainer *e, const struct blkup_mount_result *r,
+                          struct blkup_saying *s);
 /* The mounted file system with the same UUID as this device's. */
-bool blkup_explain_twin(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_saying *s);
+bool blkup_explain_twin(struct blkup_explainer *e, const struct blkup_mount_result *r,
+                        struct blkup_saying *s);
 /* Who uses what is mounted at target; false: nobody was found. */
 bool blkup_explain_users(struct blkup_explainer *e, const char *target, struct blkup_saying *s);
 /* How many devices that can be read carry this UUID. */

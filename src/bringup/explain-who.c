@@ -61,7 +61,8 @@ static bool is_swap(struct blkup_explainer *e, const char *device)
         return found;
 }
 
-bool blkup_explain_holder(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_saying *s)
+bool blkup_explain_holder(struct blkup_explainer *e, const struct blkup_mount_result *r,
+                          struct blkup_saying *s)
 {
         const struct blkup_mount *m = mount_of(e, r);
         const struct blkup_sysblock *b;
@@ -92,10 +93,11 @@ bool blkup_explain_holder(struct blkup_explainer *e, const struct blkup_mount_re
 
                         if (!p->is_partition || strcmp(p->disk_name, b->name) != 0)
                                 continue;
-                        on = blkup_mountinfo_by_device(blkup_explainer_mounts(e), p->dev_major, p->dev_minor, NULL);
+                        on = blkup_mountinfo_by_device(blkup_explainer_mounts(e), p->dev_major, p->dev_minor,
+                                                       NULL);
                         if (on) {
-                                blkup_say(s, "%s is a whole disk, and its partition %s is mounted at %s", r->device,
-                                          p->name, on->target);
+                                blkup_say(s, "%s is a whole disk, and its partition %s is mounted at %s",
+                                          r->device, p->name, on->target);
                                 return true;
                         }
                 }
@@ -136,11 +138,13 @@ bool blkup_explain_twin(struct blkup_explainer *e, const struct blkup_mount_resu
         for (size_t i = 0; t && i < t->n; i++) {
                 const struct blkup_mount *m = &t->mounts[i];
 
-                if (strcmp(m->fs_type, "xfs") != 0 || m->source[0] != '/' || strcmp(m->source, r->device) == 0 ||
-                    !xfs_uuid(m->source, 0, theirs) || memcmp(ours, theirs, 16) != 0)
+                if (strcmp(m->fs_type, "xfs") != 0 || m->source[0] != '/' ||
+                    strcmp(m->source, r->device) == 0 || !xfs_uuid(m->source, 0, theirs) ||
+                    memcmp(ours, theirs, 16) != 0)
                         continue;
                 blkup_say(s,
-                          "duplicate UUID: another mounted xfs has the same one (%s, mounted at %s): use -o nouuid "
+                          "duplicate UUID: another mounted xfs has the same one (%s, mounted at %s): use -o "
+                          "nouuid "
                           "to mount a clone, or give it a new one with xfs_admin -U generate",
                           m->source, m->target);
                 return true;

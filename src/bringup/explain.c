@@ -69,7 +69,8 @@ static void say_kernel_line(const struct blkup_mount_result *r, struct blkup_say
         bool is_named = slash && strstr(line, slash + 1);
 
         if (*line)
-                blkup_say(s, "; the kernel says%s: %s", is_named || !r->kernel_is_shared ? "" : ", perhaps of it", line);
+                blkup_say(s, "; the kernel says%s: %s",
+                          is_named || !r->kernel_is_shared ? "" : ", perhaps of it", line);
         else if (*r->log)
                 blkup_say(s, "; the kernel says: %s", without_mark(last_line(r->log)));
         else if (!r->kernel_is_readable)
@@ -94,28 +95,32 @@ static bool say_reason(const struct blkup_mount_request *q, const struct blkup_m
                 blkup_say(s, "no device has %s", r->source);
                 break;
         case BLKUP_MOUNT_REASON_TWO_DEVICES:
-                blkup_say(s, "two devices have %s: %s and %s; name the one that is meant, or change one of them",
+                blkup_say(s,
+                          "two devices have %s: %s and %s; name the one that is meant, or change one of them",
                           r->source, r->device, r->other);
                 break;
         case BLKUP_MOUNT_REASON_HIBERNATED:
                 blkup_say(s,
-                          "%s holds a hibernation image: writing to %s could destroy what the hibernated system has "
+                          "%s holds a hibernation image: writing to %s could destroy what the hibernated "
+                          "system has "
                           "on it; resume that system, mount with -o ro, or say --ignore-hibernation",
                           r->other, *r->device ? r->device : r->source);
                 break;
         case BLKUP_MOUNT_REASON_LOOP_IN_USE:
-                blkup_say(s, "%s shows an overlapping part of %s already: two would destroy what is on it", r->other,
-                          r->source);
+                blkup_say(s, "%s shows an overlapping part of %s already: two would destroy what is on it",
+                          r->other, r->source);
                 break;
         case BLKUP_MOUNT_REASON_LOOP_READ_ONLY:
                 if (*r->other)
-                        blkup_say(s, "%s is on %s already, read-only, and rw was asked for", r->source, r->other);
+                        blkup_say(s, "%s is on %s already, read-only, and rw was asked for", r->source,
+                                  r->other);
                 else
                         blkup_say(s, "%s cannot be written (%s), and rw was asked for", r->source,
                                   strerror(-r->error));
                 break;
         case BLKUP_MOUNT_REASON_WRONG_DEVICE:
-                blkup_say(s, "%s led to another device when it was mounted than when it was looked at", r->device);
+                blkup_say(s, "%s led to another device when it was mounted than when it was looked at",
+                          r->device);
                 break;
         case BLKUP_MOUNT_REASON_PARENT:
                 blkup_say(s, "it lies on %s, which is not mounted", r->other);
@@ -136,7 +141,10 @@ static bool say_reason(const struct blkup_mount_request *q, const struct blkup_m
                 blkup_say(s, "%s ended with code %d", r->other, r->code);
                 break;
         case BLKUP_MOUNT_REASON_NOT_MOUNTED:
-                blkup_say(s, "%s is not mounted", q && q->target ? q->target : r->target ? r->target : r->source);
+                blkup_say(s, "%s is not mounted",
+                          q && q->target ? q->target
+                          : r->target    ? r->target
+                                         : r->source);
                 break;
         case BLKUP_MOUNT_REASON_VERITY:
                 blkup_say(s, "verity options need a device made by veritysetup; mount that");
@@ -145,8 +153,8 @@ static bool say_reason(const struct blkup_mount_request *q, const struct blkup_m
                 blkup_say(s, "%s is already mounted there", r->device);
                 break;
         case BLKUP_MOUNT_REASON_SEVERAL:
-                blkup_say(s, "%s is mounted %d times: name one of the mount points, or use --all-of", r->source,
-                          r->code);
+                blkup_say(s, "%s is mounted %d times: name one of the mount points, or use --all-of",
+                          r->source, r->code);
                 break;
         }
         return true;
@@ -165,8 +173,9 @@ static void say_source(struct blkup_explainer *e, const struct blkup_mount_reque
         if (r->error == -EINVAL && !q->source) {
                 blkup_say(s, "no device was named");
         } else if (r->error == -ENOTBLK && stat(source, &st) == 0 && S_ISDIR(st.st_mode)) {
-                blkup_say(s, "%s is a directory, neither a block device nor an image: --bind shows a directory "
-                             "elsewhere",
+                blkup_say(s,
+                          "%s is a directory, neither a block device nor an image: --bind shows a directory "
+                          "elsewhere",
                           source);
         } else if (r->error == -ENOTBLK) {
                 blkup_say(s, "%s is neither a block device nor an image", source);
@@ -185,7 +194,8 @@ static void say_target(const struct blkup_mount_request *q, const struct blkup_m
 {
         switch (-r->error) {
         case ENOENT:
-                blkup_say(s, "the mount point %s does not exist: mkdir -p it, or add X-mount.mkdir", q->target);
+                blkup_say(s, "the mount point %s does not exist: mkdir -p it, or add X-mount.mkdir",
+                          q->target);
                 break;
         case ENOTDIR:
                 blkup_say(s, "a part of the mount point %s is no directory", q->target);
@@ -216,8 +226,8 @@ static bool has_module(const char *type)
 
 static void say_unknown_type(const struct blkup_mount_result *r, struct blkup_saying *s)
 {
-        static const char *const by_helper[] = { "nfs", "nfs4", "cifs", "smb3", "ntfs", "ntfs-3g", "davfs", "glusterfs",
-                                                 "sshfs", "ceph", "fuse" };
+        static const char *const by_helper[] = { "nfs",   "nfs4",      "cifs",  "smb3", "ntfs", "ntfs-3g",
+                                                 "davfs", "glusterfs", "sshfs", "ceph", "fuse" };
         const char *hint;
         struct utsname u = { .release = "" };
 
@@ -229,23 +239,27 @@ static void say_unknown_type(const struct blkup_mount_result *r, struct blkup_sa
         for (size_t i = 0; i < BLKUP_ARRAY_SIZE(by_helper); i++)
                 if (strcmp(by_helper[i], r->type) == 0 ||
                     (strncmp(r->type, "fuse.", 5) == 0 && strcmp(by_helper[i], "fuse") == 0)) {
-                        blkup_say(s, "the helper /sbin/mount.%s is missing, and this kernel has no type %s", r->type,
-                                  r->type);
+                        blkup_say(s, "the helper /sbin/mount.%s is missing, and this kernel has no type %s",
+                                  r->type, r->type);
                         return;
                 }
         if (has_module(r->type))
-                blkup_say(s, "unknown type %s: its module is in /lib/modules/%s but was not loaded (modprobe %s)",
-                          r->type, u.release, r->type);
+                blkup_say(
+                        s,
+                        "unknown type %s: its module is in /lib/modules/%s but was not loaded (modprobe %s)",
+                        r->type, u.release, r->type);
         else
                 blkup_say(s,
-                          "unknown type %s: this kernel (%s) has it not built in, the module %s is missing, and "
+                          "unknown type %s: this kernel (%s) has it not built in, the module %s is missing, "
+                          "and "
                           "there is no /sbin/mount.%s",
                           r->type, u.release, r->type, r->type);
 }
 
 /* ---- options ---- */
 
-/* "Unknown parameter 'x'" or the classic "Unrecognized mount option "x"": the word between quotation marks. */
+/* "Unknown parameter 'x'" or the classic "Unrecognized mount option "x"": the word between quotation marks.
+ */
 static bool quoted_word(const char *text, const char *before, char *ret, size_t cap)
 {
         const char *at = strstr(text, before);
@@ -311,9 +325,10 @@ static void copy_option(const struct blkup_mount_request *q, const char *name, c
 
 static bool is_file_system_error(int error)
 {
-        return error == -EINVAL || error == -EUCLEAN || error == -EBADMSG || error == -EIO || error == -EFBIG ||
-               error == -ENOENT || error == -ENOMSG || error == -ENXIO || error == -EOVERFLOW ||
-               error == -EOPNOTSUPP || error == -ENOTSUP || error == -ENODATA || error == -EILSEQ;
+        return error == -EINVAL || error == -EUCLEAN || error == -EBADMSG || error == -EIO ||
+               error == -EFBIG || error == -ENOENT || error == -ENOMSG || error == -ENXIO ||
+               error == -EOVERFLOW || error == -EOPNOTSUPP || error == -ENOTSUP || error == -ENODATA ||
+               error == -EILSEQ;
 }
 
 static bool say_overlay(const struct blkup_mount_request *q, const struct blkup_mount_result *r,
@@ -336,12 +351,16 @@ static bool say_dirty_log(const struct blkup_mount_result *r, struct blkup_sayin
                              : strcmp(r->type, "btrfs") == 0 ? "rescue=nologreplay"
                                                              : "noload";
 
-        if (!strstr(r->kernel, "write access unavailable") && !strstr(r->kernel, "recovery required on read") &&
-            !strstr(r->kernel, "log replay required on RO") && !strstr(r->kernel, "recovery required on RO") &&
-            !strstr(r->kernel, "log mount/recovery failed: error -30") && !strstr(r->kernel, "recovery required"))
+        if (!strstr(r->kernel, "write access unavailable") &&
+            !strstr(r->kernel, "recovery required on read") &&
+            !strstr(r->kernel, "log replay required on RO") &&
+            !strstr(r->kernel, "recovery required on RO") &&
+            !strstr(r->kernel, "log mount/recovery failed: error -30") &&
+            !strstr(r->kernel, "recovery required"))
                 return false;
         blkup_say(s,
-                  "the log of the %s on %s must be replayed, and the device is read-only: -o ro,%s shows it as it is",
+                  "the log of the %s on %s must be replayed, and the device is read-only: -o ro,%s shows it "
+                  "as it is",
                   r->type, blkup_explain_name(r), option);
         return true;
 }
@@ -355,8 +374,9 @@ static bool say_busy(struct blkup_explainer *e, const struct blkup_mount_result 
                 m = blkup_mountinfo_by_device(blkup_explainer_mounts(e), r->dev_major, r->dev_minor, NULL);
                 if (!m)
                         m = blkup_mountinfo_by_source(blkup_explainer_mounts(e), r->device, NULL);
-                blkup_say(s, "%s is mounted %s%s%s already, and one file system cannot be both: %s", r->device,
-                          m && m->is_read_only ? "read-only" : "read-write", m ? " at " : "", m ? m->target : "",
+                blkup_say(s, "%s is mounted %s%s%s already, and one file system cannot be both: %s",
+                          r->device, m && m->is_read_only ? "read-only" : "read-write", m ? " at " : "",
+                          m ? m->target : "",
                           m && m->is_read_only ? "mount it ro, or remount that rw"
                                                : "remount that ro, or bind it read-only");
                 return true;
@@ -415,7 +435,8 @@ static void say_create(struct blkup_explainer *e, const struct blkup_mount_reque
                 return;
         if (r->error == -ENOENT && (has_option(q, "subvol") || has_option(q, "subvolid"))) {
                 copy_option(q, "subvol", word, sizeof(word));
-                blkup_say(s, "%s has no subvolume '%s'", blkup_explain_name(r), strchr(word, '=') ? strchr(word, '=') + 1 : word);
+                blkup_say(s, "%s has no subvolume '%s'", blkup_explain_name(r),
+                          strchr(word, '=') ? strchr(word, '=') + 1 : word);
                 return;
         }
         if (strstr(r->kernel, "duplicate UUID") && blkup_explain_twin(e, r, s))
@@ -429,22 +450,24 @@ static void say_create(struct blkup_explainer *e, const struct blkup_mount_reque
         if (r->error == -EUCLEAN || r->error == -EBADMSG) {
                 const char *tool = blkup_explain_tool_of(r->type);
 
-                blkup_say(s, "the %s on %s is damaged%s%s", r->type, blkup_explain_name(r), tool ? ": check it with " : "",
-                          tool ? tool : "");
+                blkup_say(s, "the %s on %s is damaged%s%s", r->type, blkup_explain_name(r),
+                          tool ? ": check it with " : "", tool ? tool : "");
                 say_kernel_line(r, s);
                 return;
         }
         say_errno(r, *r->device ? r->device : r->type, s);
 }
 
-static void say_identify(struct blkup_explainer *e, const struct blkup_mount_result *r, struct blkup_saying *s)
+static void say_identify(struct blkup_explainer *e, const struct blkup_mount_result *r,
+                         struct blkup_saying *s)
 {
         const char *hint;
 
         if (r->type[0] && blkup_explain_is_no_file_system(r->type, &hint))
                 blkup_say(s, "%s holds %s, which is no file system: %s", r->device, r->type, hint);
         else if (r->error == -EMEDIUMTYPE)
-                blkup_say(s, "%s holds %s, which is no file system", r->device, *r->type ? r->type : "something");
+                blkup_say(s, "%s holds %s, which is no file system", r->device,
+                          *r->type ? r->type : "something");
         else if (r->error == -ENOENT) {
                 blkup_say(s, "no file system that is known is on %s", blkup_explain_name(r));
                 blkup_explain_nothing(e, r, s);
@@ -466,9 +489,11 @@ static void say_attach(const struct blkup_mount_request *q, const struct blkup_m
                                       stat(q->source, &from) == 0 && stat(q->target, &st) == 0 &&
                                       S_ISDIR(from.st_mode) != S_ISDIR(st.st_mode))) &&
             stat(q->target, &st) == 0)
-                blkup_say(s, S_ISDIR(st.st_mode) ? "%s is a directory, and what is to be shown there is a file"
-                                                 : "the mount point %s is a file, and what is to be shown there is a "
-                                                   "directory",
+                blkup_say(s,
+                          S_ISDIR(st.st_mode)
+                                  ? "%s is a directory, and what is to be shown there is a file"
+                                  : "the mount point %s is a file, and what is to be shown there is a "
+                                    "directory",
                           q->target);
         else if (r->error == -ELOOP)
                 blkup_say(s, "%s lies below what is to be moved there", q->target);
@@ -506,7 +531,8 @@ void blkup_explain_mount(struct blkup_explainer *e, const struct blkup_mount_req
                 break;
         case BLKUP_MOUNT_CALL_LOOP:
                 if (r->error == -ENOENT || r->error == -ENODEV)
-                        blkup_say(&s, "no loop devices here (the module loop is missing, or /dev/loop-control)");
+                        blkup_say(&s,
+                                  "no loop devices here (the module loop is missing, or /dev/loop-control)");
                 else
                         say_errno(r, "setting up a loop device", &s);
                 break;
@@ -544,7 +570,8 @@ void blkup_explain_mount(struct blkup_explainer *e, const struct blkup_mount_req
         }
 }
 
-void blkup_explain_umount(struct blkup_explainer *e, const struct blkup_mount_result *r, char *ret, size_t cap)
+void blkup_explain_umount(struct blkup_explainer *e, const struct blkup_mount_result *r, char *ret,
+                          size_t cap)
 {
         struct blkup_saying s = { .text = ret, .cap = cap };
 
@@ -579,7 +606,8 @@ void blkup_explain_notes(const struct blkup_mount_result *r, char *ret, size_t c
                 { BLKUP_MOUNT_NOTE_LOOP_READ_ONLY, "the image cannot be written: mounted read-only" },
                 { BLKUP_MOUNT_NOTE_LIVE_SUPER,
                   "it is mounted elsewhere already: the options of the file system were not applied" },
-                { BLKUP_MOUNT_NOTE_HIBERNATED, "mounted without replaying its log, because of a hibernation image" },
+                { BLKUP_MOUNT_NOTE_HIBERNATED,
+                  "mounted without replaying its log, because of a hibernation image" },
         };
 
         if (cap == 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Why a mount failed, as one sentence: the facts of the mount (which call, which errno, what its context and the
- * kernel's log said) joined with what is on the device and what the machine says of it.
+ * Why a mount failed, as one sentence: the facts of the mount (which call, which errno, what its context and
+ * the kernel's log said) joined with what is on the device and what the machine says of it.
  *
- * An explainer reads what it needs when it needs it (the mounts and the block devices once); it belongs to one
- * thread. Nothing is asked of it for a mount that worked. Sentences hold untrusted bytes: encode them.
+ * An explainer reads what it needs when it needs it (the mounts and the block devices once); it belongs to
+ * one thread. Nothing is asked of it for a mount that worked. Sentences hold untrusted bytes: encode them.
  */
 #ifndef BLKUP_BRINGUP_EXPLAIN_H
 #define BLKUP_BRINGUP_EXPLAIN_H
@@ -25,7 +25,8 @@ struct blkup_explainer *blkup_explainer_unref(struct blkup_explainer *e); /* NUL
 void blkup_explain_mount(struct blkup_explainer *e, const struct blkup_mount_request *q,
                          const struct blkup_mount_result *r, char *ret, size_t cap);
 /* Of a failed umount. */
-void blkup_explain_umount(struct blkup_explainer *e, const struct blkup_mount_result *r, char *ret, size_t cap);
+void blkup_explain_umount(struct blkup_explainer *e, const struct blkup_mount_result *r, char *ret,
+                          size_t cap);
 /* What is worth saying of one that worked ("write-protected: mounted read-only"); "" = nothing. */
 void blkup_explain_notes(const struct blkup_mount_result *r, char *ret, size_t cap);
 

@@ -23,6 +23,7 @@ struct blkup_bench_options {
 /* Each prints its answer on stdout and returns an exit code. */
 int blkup_bench_rwsem(const struct blkup_bench_options *o);
 int blkup_bench_blocksize(const struct blkup_bench_options *o);
+int blkup_bench_mount(const struct blkup_bench_options *o);
 int blkup_bench_probe(const struct blkup_bench_options *o);
 
 /* ---- samples ---- */

@@ -29,6 +29,7 @@ static const struct bench {
 } benches[] = {
         { "rwsem", "the semaphore beside pthread_rwlock: read and write, idle and busy", blkup_bench_rwsem },
         { "blocksize", "a block-size change under the algorithms of 2012 and ours", blkup_bench_blocksize },
+        { "mount", "mount; sync; sync; umount by step, and many file systems at once", blkup_bench_mount },
         { "probe", "the slow stick of 2010 under that year's reading policies and ours", blkup_bench_probe },
 };
 

@@ -61,7 +61,8 @@ static int run_findfs(const struct blkup_cli_command *self, int argc, char **arg
                 if (strncmp(tag, names[i], n) == 0 && tag[n] == '=' && tag[n + 1])
                         return find(names[i], tag + n + 1, tag);
         }
-        return blkup_cli_usage_error(self, "'%s' is no tag; known: UUID= LABEL= PARTUUID= PARTLABEL= ID=", tag);
+        return blkup_cli_usage_error(self,
+                                     "'%s' is no tag; known: UUID= LABEL= PARTUUID= PARTLABEL= ID=", tag);
 }
 
 const struct blkup_cli_command blkup_cli_command_findfs = {

@@ -12,8 +12,20 @@
 #include "cli/timeline.h"
 
 enum {
-        OPT_ALL = 1, OPT_ALL_OF, OPT_RECURSIVE, OPT_LAZY, OPT_FORCE, OPT_TYPES, OPT_JOBS, OPT_DRY_RUN, OPT_TIME,
-        OPT_JSON, OPT_TIMELINE, OPT_NO_MTAB, OPT_DETACH, OPT_VERBOSE,
+        OPT_ALL = 1,
+        OPT_ALL_OF,
+        OPT_RECURSIVE,
+        OPT_LAZY,
+        OPT_FORCE,
+        OPT_TYPES,
+        OPT_JOBS,
+        OPT_DRY_RUN,
+        OPT_TIME,
+        OPT_JSON,
+        OPT_TIMELINE,
+        OPT_NO_MTAB,
+        OPT_DETACH,
+        OPT_VERBOSE,
 };
 
 static const struct blkup_cli_option options[] = {
@@ -28,8 +40,10 @@ static const struct blkup_cli_option options[] = {
         { OPT_DRY_RUN, 0, "dry-run", BLKUP_CLI_NO_ARG, NULL, NULL, "only say what would be unmounted" },
         { OPT_TIME, 0, "time", BLKUP_CLI_NO_ARG, NULL, NULL, "a table of what each took" },
         { OPT_JSON, 0, "json", BLKUP_CLI_NO_ARG, NULL, NULL, "JSON: results and causes" },
-        { OPT_TIMELINE, 0, "timeline", BLKUP_CLI_ARG, "FILE.json", NULL, "where the time went, as trace events" },
-        { OPT_NO_MTAB, 'n', "no-mtab", BLKUP_CLI_NO_ARG, NULL, NULL, "for umount's sake: no table is written" },
+        { OPT_TIMELINE, 0, "timeline", BLKUP_CLI_ARG, "FILE.json", NULL,
+          "where the time went, as trace events" },
+        { OPT_NO_MTAB, 'n', "no-mtab", BLKUP_CLI_NO_ARG, NULL, NULL,
+          "for umount's sake: no table is written" },
         { OPT_DETACH, 'd', "detach-loop", BLKUP_CLI_NO_ARG, NULL, NULL,
           "for umount's sake: a loop device that mount made\ngoes away by itself" },
         { OPT_VERBOSE, 'v', "verbose", BLKUP_CLI_NO_ARG, NULL, NULL, "say what was unmounted, too" },
@@ -127,8 +141,8 @@ static int run_checked(const struct request *q, size_t n, char **names)
         int r = blkup_mounter_new(&q->settings, &m), code;
 
         if (r == 0)
-                r = blkup_umount(m, (const char *const *) names, n, q->types, q->flags, &report.results, &report.n,
-                                 &err);
+                r = blkup_umount(m, (const char *const *) names, n, q->types, q->flags, &report.results,
+                                 &report.n, &err);
         if (r == 0)
                 r = blkup_cli_mount_explain(&report);
         if (r < 0) {

@@ -92,8 +92,8 @@ void blkup_cli_mount_print_messages(const struct blkup_cli_mount_report *r)
 
 /* ---- the step table ---- */
 
-static const char *const step_columns[] = { "wait", "identify", "loop", "fsopen", "options", "CREATE", "fsmount",
-                                            "attach" };
+static const char *const step_columns[] = { "wait",    "identify", "loop",    "fsopen",
+                                            "options", "CREATE",   "fsmount", "attach" };
 enum { N_STEPS = 8, FIRST_STEP = 5, OTHER = FIRST_STEP + N_STEPS, N_COLUMNS };
 
 static uint64_t step_ns(const struct blkup_mount_result *m, const char *name)
@@ -122,13 +122,15 @@ static int set_text(struct blkup_cli_table *t, size_t row, size_t column, const 
         return blkup_cli_table_set(t, row, column, text, strlen(text));
 }
 
-static int add_times(const struct blkup_cli_mount_report *r, struct blkup_cli_table *t, size_t i, uint64_t first_ns)
+static int add_times(const struct blkup_cli_mount_report *r, struct blkup_cli_table *t, size_t i,
+                     uint64_t first_ns)
 {
         const struct blkup_mount_result *m = &r->results[i];
         uint64_t rest = m->end_ns - m->start_ns;
         size_t row;
         int e = blkup_cli_table_add_row(t, BLKUP_CLI_NO_PARENT,
-                                        m->outcome == BLKUP_MOUNT_FAILED ? BLKUP_CLI_RED : BLKUP_CLI_PLAIN, &row);
+                                        m->outcome == BLKUP_MOUNT_FAILED ? BLKUP_CLI_RED : BLKUP_CLI_PLAIN,
+                                        &row);
 
         if (e == 0)
                 e = set_text(t, row, 0, name_of(m));

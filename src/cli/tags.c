@@ -101,7 +101,8 @@ static bool is_suspended(uint32_t major, uint32_t minor, const char *name)
 }
 
 /* All devices with a size, but what may not be opened at all (paths of a multipath NVMe are not listed):
- * /proc/partitions tells them in one read, where sysfs takes some ten calls for each number that is reserved. */
+ * /proc/partitions tells them in one read, where sysfs takes some ten calls for each number that is reserved.
+ */
 static int list_devices(struct blkup_cli_tags *t)
 {
         BLKUP_CLEANUP_FREE char *text = NULL;
@@ -210,8 +211,8 @@ static const struct device *choose(const struct blkup_cli_tags *t, const char *n
                 return a;
         if (stands_on(t->blocks, y, x, 0))
                 return b;
-        /* A whole disk that shows the same as its partition (a hybrid image): the partition can be mounted while
-         * others are. */
+        /* A whole disk that shows the same as its partition (a hybrid image): the partition can be mounted
+         * while others are. */
         if (is_part_of(x, y))
                 return a;
         if (is_part_of(y, x))
@@ -224,13 +225,15 @@ static const struct device *choose(const struct blkup_cli_tags *t, const char *n
 }
 
 /* Is d under another device that carries the tag as well? Then only that one counts. */
-static bool is_covered(const struct blkup_cli_tags *t, const char *name, const char *value, const struct device *d)
+static bool is_covered(const struct blkup_cli_tags *t, const char *name, const char *value,
+                       const struct device *d)
 {
         const struct blkup_sysblock *under = block_of(t, d), *over;
 
         for (size_t i = 0; under && i < t->n; i++) {
-                over = &t->devices[i] != d && carries(&t->devices[i], name, value) ? block_of(t, &t->devices[i])
-                                                                                   : NULL;
+                over = &t->devices[i] != d && carries(&t->devices[i], name, value)
+                               ? block_of(t, &t->devices[i])
+                               : NULL;
                 if (over && stands_on(t->blocks, over, under, 0))
                         return true;
         }
@@ -242,7 +245,8 @@ static int find_by_link(const char *value, struct blkup_mount_device *ret)
         char link[512], path[PATH_MAX];
         struct stat st;
 
-        if (strchr(value, '/') || snprintf(link, sizeof(link), "/dev/disk/by-id/%s", value) >= (int) sizeof(link))
+        if (strchr(value, '/') ||
+            snprintf(link, sizeof(link), "/dev/disk/by-id/%s", value) >= (int) sizeof(link))
                 return -EINVAL;
         if (!realpath(link, path) || stat(path, &st) < 0)
                 return -errno;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Which device carries a tag: all block devices that have a size, probed in parallel when the first tag is asked
- * for, and again when something may have appeared. Thread-safe.
+ * Which device carries a tag: all block devices that have a size, probed in parallel when the first tag is
+ * asked for, and again when something may have appeared. Thread-safe.
  */
 #ifndef BLKUP_CLI_TAGS_H
 #define BLKUP_CLI_TAGS_H

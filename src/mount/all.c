@@ -85,7 +85,8 @@ static bool is_mounted(const struct run *run, size_t i)
                                 return true;
                 return strcmp(m->source, v->device) == 0;
         }
-        return q->types && strcmp(m->fs_type, q->types) == 0 && q->source && strcmp(m->source, q->source) == 0;
+        return q->types && strcmp(m->fs_type, q->types) == 0 && q->source &&
+               strcmp(m->source, q->source) == 0;
 }
 
 /* A parent that is not there: mounting the child would hide it below, or write to the wrong file system. */
@@ -145,7 +146,8 @@ static void set_ended(struct entry *e)
         (void) pthread_mutex_unlock(&e->run->lock);
 }
 
-static int run_put_off(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg, struct blkup_error *err);
+static int run_put_off(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
+                       struct blkup_error *err);
 
 /* The places again, now that the parents are there; *ret: the ends that are to be waited for as well. */
 static int find_new_parents(struct entry *e, uint32_t *ret, uint32_t cap, uint32_t *ret_n)
@@ -189,7 +191,8 @@ static int step(struct blkup_pool *p, struct entry *e, unsigned worker)
         struct run *run = e->run;
         uint32_t wait_for[64], n = 0, later;
 
-        /* Ends: each time it is put off it waits for others that had not ended; after 8 times it goes ahead. */
+        /* Ends: each time it is put off it waits for others that had not ended; after 8 times it goes ahead.
+         */
         if (run->graph->v[e->index].n_edges > 0 && e->put_off < 8 &&
             find_new_parents(e, wait_for, BLKUP_ARRAY_SIZE(wait_for), &n) == 0 && n > 0) {
                 e->put_off++;
@@ -204,7 +207,8 @@ static int step(struct blkup_pool *p, struct entry *e, unsigned worker)
         return 0;
 }
 
-static int run_put_off(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg, struct blkup_error *err)
+static int run_put_off(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
+                       struct blkup_error *err)
 {
         struct entry *e = arg;
 
@@ -230,9 +234,14 @@ static int add_nodes(struct run *run, struct blkup_pool *p)
                 struct entry *e = &run->entries[i];
 
                 *e = (struct entry){ .run = run, .index = i };
-                r = blkup_pool_add(p, &(struct blkup_pool_node){
-                        .name = run->q[i].target, .cost_ns = cost_of(run->q[i].types), .run = run_entry, .arg = e,
-                }, NULL, 0, &e->node);
+                r = blkup_pool_add(p,
+                                   &(struct blkup_pool_node){
+                                           .name = run->q[i].target,
+                                           .cost_ns = cost_of(run->q[i].types),
+                                           .run = run_entry,
+                                           .arg = e,
+                                   },
+                                   NULL, 0, &e->node);
                 if (r == 0)
                         r = blkup_pool_add(p, &(struct blkup_pool_node){ .name = run->q[i].target }, NULL, 0,
                                            &e->end_node);
@@ -289,8 +298,8 @@ static int run_graph(struct run *run, struct blkup_error *err)
         if (r == 0)
                 r = add_nodes(run, p);
         if (r == 0)
-                r = blkup_pool_run(p, &(struct blkup_pool_options){ .workers = count_workers(m, run->n) }, NULL,
-                                   err);
+                r = blkup_pool_run(p, &(struct blkup_pool_options){ .workers = count_workers(m, run->n) },
+                                   NULL, err);
         blkup_pool_unref(p);
         m->scan_skips = NULL;
         m->n_scan_skips = 0;

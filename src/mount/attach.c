@@ -2,8 +2,8 @@
 /*
  * The calls of fsopen(2) and its kin: everything about a mount is said before anybody can see it.
  *
- * A key that is refused does not spoil the context (creating would succeed without the option): each answer is
- * looked at. What the context says is read after every failure, until it has nothing more.
+ * A key that is refused does not spoil the context (creating would succeed without the option): each answer
+ * is looked at. What the context says is read after every failure, until it has nothing more.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -490,7 +490,8 @@ int blkup_mount_remount(struct blkup_mount_attempt *a)
         if (r < 0)
                 return r;
         if (!is_mount_root(a->target_fd))
-                return blkup_mount_refuse(a, BLKUP_MOUNT_CALL_TARGET, BLKUP_MOUNT_REASON_NOT_MOUNTED, -EINVAL);
+                return blkup_mount_refuse(a, BLKUP_MOUNT_CALL_TARGET, BLKUP_MOUNT_REASON_NOT_MOUNTED,
+                                          -EINVAL);
         r = check_remount_hibernation(a);
         if (r < 0 || a->m->settings.dry_run)
                 return r;

@@ -22,10 +22,14 @@ unsigned long blkup_mount_classic_flags(uint64_t attr)
                 uint64_t bit;
                 unsigned long flag;
         } table[] = {
-                { BLKUP_MOUNT_ATTR_RDONLY, MS_RDONLY }, { BLKUP_MOUNT_ATTR_NOSUID, MS_NOSUID },
-                { BLKUP_MOUNT_ATTR_NODEV, MS_NODEV }, { BLKUP_MOUNT_ATTR_NOEXEC, MS_NOEXEC },
-                { BLKUP_MOUNT_ATTR_NOATIME, MS_NOATIME }, { BLKUP_MOUNT_ATTR_STRICTATIME, MS_STRICTATIME },
-                { BLKUP_MOUNT_ATTR_NODIRATIME, MS_NODIRATIME }, { BLKUP_MOUNT_ATTR_NOSYMFOLLOW, MS_NOSYMFOLLOW },
+                { BLKUP_MOUNT_ATTR_RDONLY, MS_RDONLY },
+                { BLKUP_MOUNT_ATTR_NOSUID, MS_NOSUID },
+                { BLKUP_MOUNT_ATTR_NODEV, MS_NODEV },
+                { BLKUP_MOUNT_ATTR_NOEXEC, MS_NOEXEC },
+                { BLKUP_MOUNT_ATTR_NOATIME, MS_NOATIME },
+                { BLKUP_MOUNT_ATTR_STRICTATIME, MS_STRICTATIME },
+                { BLKUP_MOUNT_ATTR_NODIRATIME, MS_NODIRATIME },
+                { BLKUP_MOUNT_ATTR_NOSYMFOLLOW, MS_NOSYMFOLLOW },
         };
         unsigned long flags = 0;
 
@@ -88,8 +92,8 @@ int blkup_mount_by_classic(struct blkup_mount_attempt *a)
         /* By the descriptor, so that it is the folder that was looked at; without /proc by its name. */
         (void) snprintf(target, sizeof(target), "/proc/self/fd/%d", a->target_fd);
         blkup_mount_step_begin(a->r, "mount");
-        r = ops->mount(ops->to, a->source.path, access(target, F_OK) == 0 ? target : a->target, a->r->type, flags,
-                       data);
+        r = ops->mount(ops->to, a->source.path, access(target, F_OK) == 0 ? target : a->target, a->r->type,
+                       flags, data);
         if ((r == -EACCES || r == -EROFS) && !a->read_only && !a->o.is_read_write &&
             a->source.kind == BLKUP_SOURCE_BLOCK) {
                 r = ops->mount(ops->to, a->source.path, access(target, F_OK) == 0 ? target : a->target,

@@ -22,8 +22,8 @@ int blkup_mount_fail(struct blkup_mount_attempt *a, enum blkup_mount_call call, 
         return error;
 }
 
-int blkup_mount_refuse(struct blkup_mount_attempt *a, enum blkup_mount_call call, enum blkup_mount_reason reason,
-                       int error)
+int blkup_mount_refuse(struct blkup_mount_attempt *a, enum blkup_mount_call call,
+                       enum blkup_mount_reason reason, int error)
 {
         a->r->reason = reason;
         return blkup_mount_fail(a, call, error);
@@ -63,10 +63,15 @@ void blkup_mount_trace_result(struct blkup_mounter *m, const struct blkup_mount_
         if (!m->settings.trace)
                 return;
         blkup_trace_add(m->settings.trace, &(struct blkup_span){
-                .kind = BLKUP_SPAN_MOUNT, .lane = lane, .name = "mount", .detail = *r->device ? r->device : NULL,
-                .start_ns = r->start_ns, .end_ns = r->end_ns, .worker = r->worker,
-                .error = r->outcome == BLKUP_MOUNT_FAILED ? r->error : 0,
-        });
+                                                   .kind = BLKUP_SPAN_MOUNT,
+                                                   .lane = lane,
+                                                   .name = "mount",
+                                                   .detail = *r->device ? r->device : NULL,
+                                                   .start_ns = r->start_ns,
+                                                   .end_ns = r->end_ns,
+                                                   .worker = r->worker,
+                                                   .error = r->outcome == BLKUP_MOUNT_FAILED ? r->error : 0,
+                                           });
         for (unsigned i = 0; i < r->n_steps; i++)
                 blkup_trace_add(m->settings.trace, &(struct blkup_span){
                         .kind = strcmp(r->steps[i].name, "wait") == 0 ? BLKUP_SPAN_WAIT : BLKUP_SPAN_MOUNT,
@@ -174,9 +179,11 @@ static int find_type(struct blkup_mount_attempt *a)
         }
         blkup_mount_copy(a->r->type, sizeof(a->r->type), d.type);
         if (!blkup_mount_is_type_name(d.type))
-                return blkup_mount_refuse(a, BLKUP_MOUNT_CALL_IDENTIFY, BLKUP_MOUNT_REASON_TYPE_NAME, -EINVAL);
+                return blkup_mount_refuse(a, BLKUP_MOUNT_CALL_IDENTIFY, BLKUP_MOUNT_REASON_TYPE_NAME,
+                                          -EINVAL);
         if (!blkup_mount_is_in_types(types, d.type))
-                return blkup_mount_refuse(a, BLKUP_MOUNT_CALL_IDENTIFY, BLKUP_MOUNT_REASON_NOT_LISTED, -EINVAL);
+                return blkup_mount_refuse(a, BLKUP_MOUNT_CALL_IDENTIFY, BLKUP_MOUNT_REASON_NOT_LISTED,
+                                          -EINVAL);
         return 0;
 }
 
@@ -200,7 +207,8 @@ static int check_hibernation(struct blkup_mount_attempt *a)
         /* What never writes needs no look. */
         if (a->read_only && option && !*option)
                 return 0;
-        if (blkup_mount_look_for_hibernation(a->m, a->source.rdev, path, sizeof(path)) != BLKUP_HIBERNATION_FOUND)
+        if (blkup_mount_look_for_hibernation(a->m, a->source.rdev, path, sizeof(path)) !=
+            BLKUP_HIBERNATION_FOUND)
                 return 0;
         if (!a->read_only || !option) {
                 blkup_mount_copy(a->r->other, sizeof(a->r->other), path);
@@ -276,7 +284,8 @@ static int mount_file_system(struct blkup_mount_attempt *a)
         int r;
 
         if (a->o.has_verity)
-                return blkup_mount_refuse(a, BLKUP_MOUNT_CALL_OPTIONS, BLKUP_MOUNT_REASON_VERITY, -EOPNOTSUPP);
+                return blkup_mount_refuse(a, BLKUP_MOUNT_CALL_OPTIONS, BLKUP_MOUNT_REASON_VERITY,
+                                          -EOPNOTSUPP);
         a->read_only = a->o.is_read_only;
         r = blkup_mount_find_source(a);
         if (r == 0)
@@ -373,7 +382,8 @@ int blkup_mount_attempt_run(struct blkup_mounter *m, const struct blkup_mount_re
         return e;
 }
 
-int blkup_mount_one(struct blkup_mounter *m, const struct blkup_mount_request *q, struct blkup_mount_result *ret)
+int blkup_mount_one(struct blkup_mounter *m, const struct blkup_mount_request *q,
+                    struct blkup_mount_result *ret)
 {
         int r;
 

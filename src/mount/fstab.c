@@ -3,7 +3,8 @@
  * fstab, read with bounds on everything. A line that makes no sense is kept apart with its number and its
  * reason; the others go on.
  *
- * Source: fstab(5); where it is silent, what libmount 2.38 does (compared with it in tests/unit/test-mount-fstab.c).
+ * Source: fstab(5); where it is silent, what libmount 2.38 does (compared with it in
+ * tests/unit/test-mount-fstab.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -58,8 +59,8 @@ bool blkup_mount_is_type_name(const char *s)
         for (size_t i = 0; i < n; i++) {
                 char c = s[i];
 
-                if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-                      c == '_' || c == '-' || c == '+'))
+                if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      c == '.' || c == '_' || c == '-' || c == '+'))
                         return false;
         }
         return true;
@@ -174,7 +175,8 @@ static const char *take_source(char *s)
         if (!blkup_mount_split_tag(s, &name, &value))
                 return NULL;
         n = strlen(value);
-        if (n >= 2 && ((value[0] == '"' && value[n - 1] == '"') || (value[0] == '\'' && value[n - 1] == '\''))) {
+        if (n >= 2 &&
+            ((value[0] == '"' && value[n - 1] == '"') || (value[0] == '\'' && value[n - 1] == '\''))) {
                 char *at = s + (value - s);
 
                 memmove(at, at + 1, n - 2);

@@ -65,7 +65,8 @@ static int add_options(struct blkup_mount_vertex *v, const struct blkup_mount_op
                                        strcmp(key, "workdir") == 0 || strcmp(key, "datadir+") == 0))
                         r = add_list(v, o->fs[i].value);
         }
-        for (size_t i = 0; r == 0 && (value = blkup_mount_options_user(o, "x-systemd.requires-mounts-for", i)); i++)
+        for (size_t i = 0;
+             r == 0 && (value = blkup_mount_options_user(o, "x-systemd.requires-mounts-for", i)); i++)
                 r = add_place(v, value);
         return r;
 }
@@ -81,8 +82,8 @@ void blkup_mount_vertex_forget_places(struct blkup_mount_vertex *v)
         v->target = v->device = NULL;
 }
 
-int blkup_mount_vertex_places(struct blkup_mounter *m, const struct blkup_mount_request *q, bool look_up_device,
-                              struct blkup_mount_vertex *v)
+int blkup_mount_vertex_places(struct blkup_mounter *m, const struct blkup_mount_request *q,
+                              bool look_up_device, struct blkup_mount_vertex *v)
 {
         struct blkup_mount_options o = { 0 };
         struct blkup_mount_source source;
@@ -289,7 +290,8 @@ static int add_asked(struct blkup_mount_graph *g, const struct blkup_mount_reque
                         unit_to_path(value, path, sizeof(path));
                         for (size_t j = 0; r == 0 && path[0] && j < g->n; j++)
                                 if (j != i && g->v[j].target && strcmp(g->v[j].target, path) == 0)
-                                        r = k == 2 ? add_soft(g, j, i, why_asked) : add_soft(g, i, j, why_asked);
+                                        r = k == 2 ? add_soft(g, j, i, why_asked)
+                                                   : add_soft(g, i, j, why_asked);
                 }
         blkup_mount_options_free(&o);
         return r;

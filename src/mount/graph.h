@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Which mount waits for which. Parents before children, through resolved links; what a source lies on before
- * what uses it; file order where it matters (the same mount point, the same device, a bind and a mount below its
- * source).
+ * what uses it; file order where it matters (the same mount point, the same device, a bind and a mount below
+ * its source).
  *
- * An edge that would close a circle is left out: rules are tried in the order of their weight, so that the one
- * that gives way is file order or a source, never "parents before children".
+ * An edge that would close a circle is left out: rules are tried in the order of their weight, so that the
+ * one that gives way is file order or a source, never "parents before children".
  */
 #ifndef BLKUP_MOUNT_GRAPH_H
 #define BLKUP_MOUNT_GRAPH_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * mount.TYPE: programs that mount what the kernel does not mount by itself. Run by their absolute path, with an
- * empty environment, without a shell, without descriptors of ours.
+ * mount.TYPE: programs that mount what the kernel does not mount by itself. Run by their absolute path, with
+ * an empty environment, without a shell, without descriptors of ours.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,8 +30,8 @@ int blkup_mount_find_helper(const char *type, char *ret, size_t cap)
                 for (size_t i = 0; lengths[k] > 0 && i < BLKUP_ARRAY_SIZE(folders); i++) {
                         char path[128];
 
-                        if (snprintf(path, sizeof(path), "%s/mount.%.*s", folders[i], (int) lengths[k], type) >=
-                            (int) sizeof(path))
+                        if (snprintf(path, sizeof(path), "%s/mount.%.*s", folders[i], (int) lengths[k],
+                                     type) >= (int) sizeof(path))
                                 return -ENAMETOOLONG;
                         if (access(path, X_OK) == 0) {
                                 blkup_mount_copy(ret, cap, path);
@@ -63,9 +63,12 @@ static int make_options(const struct blkup_mount_attempt *a, char **ret)
                 uint64_t bit;
                 const char *name;
         } names[] = {
-                { BLKUP_MOUNT_ATTR_NOSUID, "nosuid" }, { BLKUP_MOUNT_ATTR_NODEV, "nodev" },
-                { BLKUP_MOUNT_ATTR_NOEXEC, "noexec" }, { BLKUP_MOUNT_ATTR_NOATIME, "noatime" },
-                { BLKUP_MOUNT_ATTR_STRICTATIME, "strictatime" }, { BLKUP_MOUNT_ATTR_NODIRATIME, "nodiratime" },
+                { BLKUP_MOUNT_ATTR_NOSUID, "nosuid" },
+                { BLKUP_MOUNT_ATTR_NODEV, "nodev" },
+                { BLKUP_MOUNT_ATTR_NOEXEC, "noexec" },
+                { BLKUP_MOUNT_ATTR_NOATIME, "noatime" },
+                { BLKUP_MOUNT_ATTR_STRICTATIME, "strictatime" },
+                { BLKUP_MOUNT_ATTR_NODIRATIME, "nodiratime" },
         };
         size_t len = 0;
         int r;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Is there a hibernation image on a device that is attached? A system that is resumed from it believes its file
- * systems to be as they were; writing to one of them in between destroys it.
+ * Is there a hibernation image on a device that is attached? A system that is resumed from it believes its
+ * file systems to be as they were; writing to one of them in between destroys it.
  *
- * Source: the kernel's kernel/power/swap.c (the signature takes the place of swap's magic, ten bytes before the
- * end of the first page); those of other writers: ../shared/probe/signatures.tsv.
+ * Source: the kernel's kernel/power/swap.c (the signature takes the place of swap's magic, ten bytes before
+ * the end of the first page); those of other writers: ../shared/probe/signatures.tsv.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -113,7 +113,8 @@ static bool scan(const struct blkup_mounter *m, dev_t own, char *ret, size_t cap
         size_t n;
 
         if (!read_short(m->settings.root, short_text, sizeof(short_text), &n)) {
-                if (blkup_host_read(m->settings.root, "proc/partitions", MAX_PARTITIONS_BYTES, &long_text, &n) < 0)
+                if (blkup_host_read(m->settings.root, "proc/partitions", MAX_PARTITIONS_BYTES, &long_text,
+                                    &n) < 0)
                         return false;
                 text = long_text;
         }
@@ -143,7 +144,8 @@ static bool scan(const struct blkup_mounter *m, dev_t own, char *ret, size_t cap
         return false;
 }
 
-enum blkup_hibernation blkup_mount_look_for_hibernation(struct blkup_mounter *m, dev_t own, char *ret, size_t cap)
+enum blkup_hibernation blkup_mount_look_for_hibernation(struct blkup_mounter *m, dev_t own, char *ret,
+                                                        size_t cap)
 {
         enum blkup_hibernation answer;
         char path[256] = "";

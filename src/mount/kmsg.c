@@ -53,7 +53,8 @@ static void keep_record(struct blkup_kmsg *k, char *record)
                 return;
         text++;
         text[strcspn(text, "\n")] = '\0';
-        if (blkup_host_reserve((void **) &k->lines, &k->cap, k->n, sizeof(*k->lines), BLKUP_KMSG_MAX_LINES) < 0)
+        if (blkup_host_reserve((void **) &k->lines, &k->cap, k->n, sizeof(*k->lines), BLKUP_KMSG_MAX_LINES) <
+            0)
                 return;
         copy = strdup(text);
         if (copy)

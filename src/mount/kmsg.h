@@ -25,8 +25,8 @@ void blkup_kmsg_init(struct blkup_kmsg *k, const char *path);
 void blkup_kmsg_close(struct blkup_kmsg *k);
 /* Where an attempt begins. */
 size_t blkup_kmsg_mark(struct blkup_kmsg *k);
-/* Lines since mark that name the device ("loop3") or, naming no device, the type; parted by newlines, the last
- * ones when they do not all fit. Returns how many. */
+/* Lines since mark that name the device ("loop3") or, naming no device, the type; parted by newlines, the
+ * last ones when they do not all fit. Returns how many. */
 size_t blkup_kmsg_collect(struct blkup_kmsg *k, size_t mark, const char *device, const char *type, char *ret,
                           size_t cap);
 /* Does a line tell of that device or type? */

@@ -71,8 +71,8 @@ static int begin_loops(struct blkup_mounter *m)
         }
         if (m->loops_are_read)
                 return 0;
-        /* Ends: with the time. Then another run holds it for long; the table that is read now is the best there
-         * is. */
+        /* Ends: with the time. Then another run holds it for long; the table that is read now is the best
+         * there is. */
         while (flock(m->loop_control_fd, LOCK_EX | LOCK_NB) < 0 && blkup_now_ns() < until)
                 sleep_ms(1);
         m->loops = blkup_loops_free(m->loops);
@@ -104,7 +104,8 @@ static bool ranges_meet(uint64_t a_at, uint64_t a_len, uint64_t b_at, uint64_t b
 }
 
 /* Opens a loop device that has this part of the file. -ENXIO: it is gone, or another file's by now. */
-static int open_known(struct blkup_mount_attempt *a, const char *path, const struct stat *st, bool *ret_read_only)
+static int open_known(struct blkup_mount_attempt *a, const char *path, const struct stat *st,
+                      bool *ret_read_only)
 {
         struct loop_info64 info;
         int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -221,7 +222,8 @@ static int configure(struct blkup_mount_attempt *a, int loop)
         return -errno;
 }
 
-/* A free device, made to show the file: LOOP_CTL_GET_FREE reserves nothing, so another program may be faster. */
+/* A free device, made to show the file: LOOP_CTL_GET_FREE reserves nothing, so another program may be faster.
+ */
 static int make_device(struct blkup_mount_attempt *a, char *ret_path, size_t cap)
 {
         int control = a->m->loop_control_fd, r = -EBUSY, mode = a->read_only ? O_RDONLY : O_RDWR;

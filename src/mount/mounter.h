@@ -101,8 +101,8 @@ static inline int blkup_mount_open(const char *path, int flags)
 
 /* Notes the failure, returns error. */
 int blkup_mount_fail(struct blkup_mount_attempt *a, enum blkup_mount_call call, int error);
-int blkup_mount_refuse(struct blkup_mount_attempt *a, enum blkup_mount_call call, enum blkup_mount_reason reason,
-                       int error);
+int blkup_mount_refuse(struct blkup_mount_attempt *a, enum blkup_mount_call call,
+                       enum blkup_mount_reason reason, int error);
 
 /* Steps: begun and ended in order; beyond BLKUP_MOUNT_MAX_STEPS the last takes the time. */
 void blkup_mount_step_begin(struct blkup_mount_result *r, const char *name);
@@ -125,9 +125,10 @@ int blkup_mount_look_up_source(struct blkup_mounter *m, const char *source, cons
 int blkup_mount_open_file(struct blkup_mount_attempt *a);
 int blkup_mount_set_up_loop(struct blkup_mount_attempt *a);
 
-/* hibernation.c: is there an image? Looks once a run. own: the device that is to be mounted, which the file system
- * itself will look at; 0: none. */
-enum blkup_hibernation blkup_mount_look_for_hibernation(struct blkup_mounter *m, dev_t own, char *ret, size_t cap);
+/* hibernation.c: is there an image? Looks once a run. own: the device that is to be mounted, which the file
+ * system itself will look at; 0: none. */
+enum blkup_hibernation blkup_mount_look_for_hibernation(struct blkup_mounter *m, dev_t own, char *ret,
+                                                        size_t cap);
 /* The option that keeps a type from writing when it is mounted read-only; "" = it never does; NULL = none. */
 const char *blkup_mount_no_replay_option(const char *type);
 

@@ -49,9 +49,10 @@ struct blkup_mount_options {
         const char *subtype_helper; /* helper=: not followed, kept for messages */
 };
 
-/* -EINVAL: *ret_bad_key (in bad_key, cut) is the option that makes no sense; -E2BIG, -ENOMEM. text may be NULL. */
-BLKUP_MUST_CHECK int blkup_mount_options_parse(const char *text, struct blkup_mount_options *ret, char *bad_key,
-                                               size_t cap);
+/* -EINVAL: *ret_bad_key (in bad_key, cut) is the option that makes no sense; -E2BIG, -ENOMEM. text may be
+ * NULL. */
+BLKUP_MUST_CHECK int blkup_mount_options_parse(const char *text, struct blkup_mount_options *ret,
+                                               char *bad_key, size_t cap);
 void blkup_mount_options_free(struct blkup_mount_options *o);
 
 /* The value of a user word (NULL: not there). "after" counts how many of that name to pass over. */

@@ -20,10 +20,12 @@
 bool blkup_mount_is_nodev_type(const char *type)
 {
         static const char *const types[] = {
-                "tmpfs", "proc", "sysfs", "devtmpfs", "devpts", "overlay", "cgroup", "cgroup2", "ramfs",
-                "hugetlbfs", "mqueue", "debugfs", "tracefs", "securityfs", "pstore", "bpf", "configfs",
-                "fusectl", "binfmt_misc", "efivarfs", "autofs", "9p", "virtiofs", "nfs", "nfs4", "cifs", "smb3",
-                "ceph", "afs", "zfs", "cpuset", "nsfs", "rpc_pipefs", "selinuxfs", "none", "fuse", "coda",
+                "tmpfs",   "proc",     "sysfs",     "devtmpfs", "devpts",      "overlay",   "cgroup",
+                "cgroup2", "ramfs",    "hugetlbfs", "mqueue",   "debugfs",     "tracefs",   "securityfs",
+                "pstore",  "bpf",      "configfs",  "fusectl",  "binfmt_misc", "efivarfs",  "autofs",
+                "9p",      "virtiofs", "nfs",       "nfs4",     "cifs",        "smb3",      "ceph",
+                "afs",     "zfs",      "cpuset",    "nsfs",     "rpc_pipefs",  "selinuxfs", "none",
+                "fuse",    "coda",
         };
 
         for (size_t i = 0; i < BLKUP_ARRAY_SIZE(types); i++)
@@ -35,11 +37,13 @@ bool blkup_mount_is_nodev_type(const char *type)
 bool blkup_mount_is_plain_type(const char *type)
 {
         static const char *const types[] = {
-                "ext4", "ext3", "ext2", "xfs", "btrfs", "f2fs", "squashfs", "erofs", "vfat", "msdos", "exfat",
-                "iso9660", "udf", "tmpfs", "proc", "sysfs", "devtmpfs", "devpts", "overlay", "cgroup",
-                "cgroup2", "ramfs", "hugetlbfs", "mqueue", "debugfs", "tracefs", "securityfs", "pstore", "bpf",
-                "configfs", "fusectl", "binfmt_misc", "efivarfs", "9p", "virtiofs", "bcachefs", "jfs", "nilfs2",
-                "reiserfs", "minix", "cramfs", "romfs", "hfs", "hfsplus", "ntfs3",
+                "ext4",     "ext3",      "ext2",     "xfs",         "btrfs",    "f2fs",       "squashfs",
+                "erofs",    "vfat",      "msdos",    "exfat",       "iso9660",  "udf",        "tmpfs",
+                "proc",     "sysfs",     "devtmpfs", "devpts",      "overlay",  "cgroup",     "cgroup2",
+                "ramfs",    "hugetlbfs", "mqueue",   "debugfs",     "tracefs",  "securityfs", "pstore",
+                "bpf",      "configfs",  "fusectl",  "binfmt_misc", "efivarfs", "9p",         "virtiofs",
+                "bcachefs", "jfs",       "nilfs2",   "reiserfs",    "minix",    "cramfs",     "romfs",
+                "hfs",      "hfsplus",   "ntfs3",
         };
 
         for (size_t i = 0; i < BLKUP_ARRAY_SIZE(types); i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The kernel's mount calls as a table, so that a test can refuse any of them. Not every C library has wrappers
- * (glibc since 2.36, musl none): these are system calls by number.
+ * The kernel's mount calls as a table, so that a test can refuse any of them. Not every C library has
+ * wrappers (glibc since 2.36, musl none): these are system calls by number.
  *
  * Each returns 0, a descriptor, or a negative errno.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Unmounting many at once: what is mounted below first, siblings together. Who is busy because of another that
- * goes away in the same run (a loop device's file, an overlay's layer) is tried again after it.
+ * Unmounting many at once: what is mounted below first, siblings together. Who is busy because of another
+ * that goes away in the same run (a loop device's file, an overlay's layer) is tried again after it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -48,8 +48,8 @@ static bool is_of_system(const struct blkup_mount *m)
                 if (strcmp(types[i], m->fs_type) == 0)
                         return true;
         return strcmp(m->target, "/") == 0 || blkup_mount_is_below(m->target, "/dev", true) ||
-               blkup_mount_is_below(m->target, "/proc", true) || blkup_mount_is_below(m->target, "/sys", true) ||
-               strcmp(m->target, "/run") == 0;
+               blkup_mount_is_below(m->target, "/proc", true) ||
+               blkup_mount_is_below(m->target, "/sys", true) || strcmp(m->target, "/run") == 0;
 }
 
 static int add_goal(struct list *l, const struct blkup_mount *mount)
@@ -86,12 +86,13 @@ static int add_mount(struct list *l, const struct blkup_mount *mount, unsigned f
 
 static bool is_of_device(const struct blkup_mount *m, const struct stat *st, const char *path)
 {
-        return (m->dev_major && makedev(m->dev_major, m->dev_minor) == st->st_rdev) || strcmp(m->source, path) == 0;
+        return (m->dev_major && makedev(m->dev_major, m->dev_minor) == st->st_rdev) ||
+               strcmp(m->source, path) == 0;
 }
 
 /* A name that is a device: its mounts. */
-static int add_device(struct blkup_mounter *m, struct list *l, const char *name, const char *path, unsigned flags,
-                      size_t *ret_n)
+static int add_device(struct blkup_mounter *m, struct list *l, const char *name, const char *path,
+                      unsigned flags, size_t *ret_n)
 {
         const struct blkup_mount *found = NULL;
         struct stat st;
@@ -133,7 +134,8 @@ static int add_all_of(struct list *l, const struct blkup_mount *of, unsigned fla
 }
 
 /* An image file: the loop devices that show it. */
-static int add_image(struct blkup_mounter *m, struct list *l, const struct stat *st, unsigned flags, size_t *ret_n)
+static int add_image(struct blkup_mounter *m, struct list *l, const struct stat *st, unsigned flags,
+                     size_t *ret_n)
 {
         const struct blkup_loop *loop = NULL;
         int r = 0;
@@ -258,11 +260,13 @@ static int run_round(struct blkup_mounter *m, struct list *l, struct blkup_error
         for (size_t i = 0; i < l->n; i++)
                 for (size_t j = 0; r == 0 && j < l->n; j++)
                         if (i != j && is_before(l, &l->goals[j], &l->goals[i]))
-                                r = blkup_pool_depend(p, l->goals[i].node, l->goals[j].node, BLKUP_POOL_AFTER);
+                                r = blkup_pool_depend(p, l->goals[i].node, l->goals[j].node,
+                                                      BLKUP_POOL_AFTER);
         if (workers > l->n)
                 workers = l->n;
         if (r == 0)
-                r = blkup_pool_run(p, &(struct blkup_pool_options){ .workers = (unsigned) workers }, NULL, err);
+                r = blkup_pool_run(p, &(struct blkup_pool_options){ .workers = (unsigned) workers }, NULL,
+                                   err);
         blkup_pool_unref(p);
         return r;
 }
@@ -305,8 +309,8 @@ static void fill_result(struct blkup_mount_result *r, const struct blkup_mount *
         r->target = strdup(m->target);
 }
 
-int blkup_umount(struct blkup_mounter *m, const char *const *names, size_t n, const char *types, unsigned flags,
-                 struct blkup_mount_result **ret, size_t *n_ret, struct blkup_error *err)
+int blkup_umount(struct blkup_mounter *m, const char *const *names, size_t n, const char *types,
+                 unsigned flags, struct blkup_mount_result **ret, size_t *n_ret, struct blkup_error *err)
 {
         struct list l = { .t = blkup_mounter_mounts(m) };
         struct blkup_mount_result *results, *misses = calloc(n + 1, sizeof(*misses));

@@ -91,7 +91,7 @@ mkdir -p good
         echo "LABEL=\"open $work/x ext4 defaults 0 0"           # 11
         echo "LABEL=\"a\"b $work/x ext4 defaults 0 0"           # 12
         echo "tmpfs $work/x tmpfs context=\"a,b 0 0"            # 13
-        echo "tmpfs $work/x\\000y tmpfs defaults 0 0"           # 14
+        printf '%s\n' "tmpfs $work/x\\000y tmpfs defaults 0 0" # 14
         printf 'tmpfs %s/x tmpfs def\001aults 0 0\n' "$work"    # 15
         printf 'tmpfs %s/x tmpfs a\0b 0 0\n' "$work"            # 16
         echo "tmpfs $work/x tmpfs offset=12q 0 0"               # 17

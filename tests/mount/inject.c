@@ -2,8 +2,8 @@
 /*
  * Refuses one of the kernel's new mount calls with a given errno, and mounts for real:
  *   inject CALL ERRNO KIND SOURCE DIR [OPTIONS]
- * CALL: fsopen, fsconfig, create, fsmount, move_mount, open_tree, mount_setattr, fspick, none. KIND: the type.
- * Prints "context" or "classic" (how it was mounted), or the call that failed.
+ * CALL: fsopen, fsconfig, create, fsmount, move_mount, open_tree, mount_setattr, fspick, none. KIND: the
+ * type. Prints "context" or "classic" (how it was mounted), or the call that failed.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -45,13 +45,15 @@ static int my_fsmount(void *to, int fd, unsigned flags, unsigned attrs)
 
 static int my_move_mount(void *to, int from_fd, const char *from, int to_fd, const char *path, unsigned flags)
 {
-        return is_refused("move_mount") ? -refused_with
-                                        : blkup_mount_kernel.move_mount(to, from_fd, from, to_fd, path, flags);
+        return is_refused("move_mount")
+                       ? -refused_with
+                       : blkup_mount_kernel.move_mount(to, from_fd, from, to_fd, path, flags);
 }
 
 static int my_open_tree(void *to, int dir_fd, const char *path, unsigned flags)
 {
-        return is_refused("open_tree") ? -refused_with : blkup_mount_kernel.open_tree(to, dir_fd, path, flags);
+        return is_refused("open_tree") ? -refused_with
+                                       : blkup_mount_kernel.open_tree(to, dir_fd, path, flags);
 }
 
 static int my_mount_setattr(void *to, int dir_fd, const char *path, unsigned flags,

@@ -118,12 +118,26 @@ static void test_file_order(void **state)
 static void test_asked_for(void **state)
 {
         static const struct blkup_mount_request q[] = {
-                { .source = "a", .target = "/blkup-a", .types = "tmpfs", .options = "x-systemd.after=/blkup-b" },
-                { .source = "b", .target = "/blkup-b", .types = "tmpfs", .options = "x-systemd.after=blkup\\x2dc.mount" },
-                { .source = "c", .target = "/blkup-c", .types = "tmpfs", .options = "x-systemd.before=/blkup-d" },
-                { .source = "d", .target = "/blkup-d", .types = "tmpfs",
+                { .source = "a",
+                  .target = "/blkup-a",
+                  .types = "tmpfs",
+                  .options = "x-systemd.after=/blkup-b" },
+                { .source = "b",
+                  .target = "/blkup-b",
+                  .types = "tmpfs",
+                  .options = "x-systemd.after=blkup\\x2dc.mount" },
+                { .source = "c",
+                  .target = "/blkup-c",
+                  .types = "tmpfs",
+                  .options = "x-systemd.before=/blkup-d" },
+                { .source = "d",
+                  .target = "/blkup-d",
+                  .types = "tmpfs",
                   .options = "x-systemd.requires-mounts-for=/blkup-a/sub" },
-                { .source = "o", .target = "/blkup-o", .types = "overlay", .options = "lowerdir=/blkup-a/l:/blkup-b" },
+                { .source = "o",
+                  .target = "/blkup-o",
+                  .types = "overlay",
+                  .options = "lowerdir=/blkup-a/l:/blkup-b" },
         };
         struct blkup_mount_graph *g;
 
@@ -140,7 +154,10 @@ static void test_circles(void **state)
         static const struct blkup_mount_request q[] = {
                 { .source = "/blkup-x", .target = "/blkup-y/in", .options = "bind" },
                 { .source = "/blkup-y", .target = "/blkup-x/in", .options = "bind" },
-                { .source = "t", .target = "/blkup-p/q", .types = "tmpfs", .options = "x-systemd.before=/blkup-p" },
+                { .source = "t",
+                  .target = "/blkup-p/q",
+                  .types = "tmpfs",
+                  .options = "x-systemd.before=/blkup-p" },
                 { .source = "t", .target = "/blkup-p", .types = "tmpfs" },
                 { .source = "/blkup-z", .target = "/blkup-z", .options = "bind" },
         };

@@ -25,7 +25,8 @@ static void test_attributes(void **state)
         struct blkup_mount_options o = parse("nosuid,noatime,ro,nodev,dev");
 
         (void) state;
-        assert_int_equal(o.attr_set, BLKUP_MOUNT_ATTR_NOSUID | BLKUP_MOUNT_ATTR_NOATIME | BLKUP_MOUNT_ATTR_RDONLY);
+        assert_int_equal(o.attr_set,
+                         BLKUP_MOUNT_ATTR_NOSUID | BLKUP_MOUNT_ATTR_NOATIME | BLKUP_MOUNT_ATTR_RDONLY);
         /* a change of atime needs the whole field */
         assert_int_equal(o.attr_clr, BLKUP_MOUNT_ATTR_ATIME | BLKUP_MOUNT_ATTR_NODEV);
         assert_true(o.is_read_only);
@@ -47,8 +48,9 @@ static void test_attributes(void **state)
 
 static void test_for_the_file_system(void **state)
 {
-        struct blkup_mount_options o = parse("commit=5,noload,x-systemd.after=a,x-systemd.after=b,nofail,comment=z,"
-                                             "context=\"a,b\",sync,user=root,_netdev,auto");
+        struct blkup_mount_options o =
+                parse("commit=5,noload,x-systemd.after=a,x-systemd.after=b,nofail,comment=z,"
+                      "context=\"a,b\",sync,user=root,_netdev,auto");
 
         (void) state;
         assert_int_equal(o.n_fs, 4);
@@ -93,10 +95,17 @@ static void test_kinds(void **state)
 static void test_refused(void **state)
 {
         static const char *const bad[][2] = {
-                { "context=\"a", "context=\"a" }, { "=x", "=x" }, { "offset=", "offset" }, { "offset", "offset" },
-                { "sizelimit=9Q", "sizelimit" }, { "offset=99999999999999999999", "offset" },
-                { "ro,loop=/etc/passwd", "loop" }, { "bind=1", "bind" }, { "X-mount.mkdir=8", "X-mount.mkdir" },
-                { "bind,move", "move" }, { "offset=16777216T", "offset" },
+                { "context=\"a", "context=\"a" },
+                { "=x", "=x" },
+                { "offset=", "offset" },
+                { "offset", "offset" },
+                { "sizelimit=9Q", "sizelimit" },
+                { "offset=99999999999999999999", "offset" },
+                { "ro,loop=/etc/passwd", "loop" },
+                { "bind=1", "bind" },
+                { "X-mount.mkdir=8", "X-mount.mkdir" },
+                { "bind,move", "move" },
+                { "offset=16777216T", "offset" },
         };
 
         (void) state;
