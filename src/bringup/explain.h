@@ -10,12 +10,16 @@
 #define BLKUP_BRINGUP_EXPLAIN_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include <blkup/mount.h>
 
 #include "base/cleanup.h"
 
 struct blkup_explainer;
+
+/* A file system that takes longer than this to be created is worth a word. */
+#define BLKUP_EXPLAIN_SLOW_NS UINT64_C(2000000000)
 
 /* root: for tests, as in host/hostfile.h. NULL: out of memory. */
 struct blkup_explainer *blkup_explainer_new(const char *root);
