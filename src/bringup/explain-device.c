@@ -102,8 +102,7 @@ static bool probe_device(struct blkup_explainer *e, const struct blkup_mount_res
         enum blkup_verdict verdict;
         bool found;
 
-        if (!e->probe)
-                e->probe = blkup_probe_new();
+        blkup_explainer_need_probe(e);
         if (!e->probe)
                 return false;
         if (*r->file)

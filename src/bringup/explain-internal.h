@@ -27,6 +27,8 @@ struct blkup_saying {
 };
 void blkup_say(struct blkup_saying *s, const char *fmt, ...) BLKUP_PRINTF(2, 3);
 
+/* Makes e->probe, with its cage; it stays NULL without memory. */
+void blkup_explainer_need_probe(struct blkup_explainer *e);
 const struct blkup_mountinfo *blkup_explainer_mounts(struct blkup_explainer *e);
 const struct blkup_sysblocks *blkup_explainer_blocks(struct blkup_explainer *e);
 

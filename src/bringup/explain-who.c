@@ -109,8 +109,7 @@ static bool uuid_of(struct blkup_explainer *e, const char *path, char *ret, size
         enum blkup_verdict verdict;
         const char *uuid = NULL;
 
-        if (!e->probe)
-                e->probe = blkup_probe_new();
+        blkup_explainer_need_probe(e);
         if (e->probe && blkup_probe_path(e->probe, path, NULL, &verdict, NULL) == 0 &&
             verdict == BLKUP_VERDICT_FOUND)
                 uuid = blkup_probe_lookup(e->probe, "UUID");

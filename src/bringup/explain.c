@@ -36,6 +36,16 @@ struct blkup_explainer *blkup_explainer_new(const char *root)
         return e;
 }
 
+void blkup_explainer_need_probe(struct blkup_explainer *e)
+{
+        if (e->probe)
+                return;
+        e->probe = blkup_probe_new();
+        /* Without a cage (no seccomp) the device is looked at here. */
+        if (e->probe && blkup_probe_set_cage(e->probe, true) < 0)
+                return;
+}
+
 struct blkup_explainer *blkup_explainer_unref(struct blkup_explainer *e)
 {
         if (!e)

@@ -15,7 +15,7 @@ static const struct blkup_cli_option options[] = { BLKUP_CLI_STANDARD_OPTIONS };
 
 static int find(const char *name, const char *value, const char *tag)
 {
-        struct blkup_cli_tags *tags = blkup_cli_tags_new();
+        struct blkup_cli_tags *tags = blkup_cli_tags_new(NULL);
         struct blkup_mount_device d = { .path = "" };
         const struct blkup_mount_resolver *resolver;
         char safe[1024];

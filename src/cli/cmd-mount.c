@@ -544,7 +544,7 @@ static int run_mount(const struct blkup_cli_command *self, int argc, char **argv
         if (code == 0 && id < 0)
                 code = parser.exit_code;
         else if (code == 0) {
-                tags = blkup_cli_tags_new();
+                tags = blkup_cli_tags_new(NULL);
                 if (q.timeline)
                         q.settings.trace = blkup_trace_new(0);
                 if (!tags || (q.timeline && !q.settings.trace)) {

@@ -177,7 +177,7 @@ static int run_umount(const struct blkup_cli_command *self, int argc, char **arg
                 return blkup_cli_usage_error(self, "no mount point given");
         if (n > 0 && (q.flags & BLKUP_UMOUNT_ALL))
                 return blkup_cli_usage_error(self, "-a takes no mount point");
-        tags = blkup_cli_tags_new();
+        tags = blkup_cli_tags_new(NULL);
         if (q.timeline)
                 q.settings.trace = blkup_trace_new(0);
         if (!tags || (q.timeline && !q.settings.trace)) {

@@ -30,6 +30,7 @@ struct device {
 struct blkup_cli_tags {
         pthread_mutex_t lock;
         bool is_scanned;
+        const char *root;
         struct blkup_sysblocks *blocks; /* who stands on whom: read when two devices carry one tag */
         struct device *devices;
         size_t n;
@@ -64,12 +65,20 @@ static void probe_one(struct blkup_probe *p, struct device *d)
         d->is_file_system = usage && strcmp(usage, "filesystem") == 0;
 }
 
+/* What is on a device is looked at by a child that can do nothing else; where that is not to be had, here. */
+static void into_cage(struct blkup_probe *p)
+{
+        if (p && blkup_probe_set_cage(p, true) < 0)
+                return;
+}
+
 static void *probe_some(void *arg)
 {
         struct blkup_cli_tags *t = arg;
         struct blkup_probe *p = blkup_probe_new();
         size_t i;
 
+        into_cage(p);
         /* Ends: each device is taken once. */
         while (p && (i = __atomic_fetch_add(&t->next, 1, __ATOMIC_RELAXED)) < t->n)
                 probe_one(p, &t->devices[i]);
@@ -87,13 +96,13 @@ static void forget(struct blkup_cli_tags *t)
 }
 
 /* A suspended mapping would hang the read. */
-static bool is_suspended(uint32_t major, uint32_t minor, const char *name)
+static bool is_suspended(const char *root, uint32_t major, uint32_t minor, const char *name)
 {
         struct blkup_sysblocks *t;
         bool suspended;
 
         if (strncmp(name, "dm-", 3) != 0 ||
-            blkup_sysblocks_load_one(NULL, major, minor, BLKUP_SYSFS_STACK, &t, NULL) < 0)
+            blkup_sysblocks_load_one(root, major, minor, BLKUP_SYSFS_STACK, &t, NULL) < 0)
                 return false;
         suspended = t->blocks[0].dm_is_suspended;
         blkup_sysblocks_free(t);
@@ -109,7 +118,7 @@ static int list_devices(struct blkup_cli_tags *t)
         size_t n, cap = 0;
         char *at, *line;
         bool good;
-        int r = blkup_host_read(NULL, "proc/partitions", 4u << 20, &text, &n);
+        int r = blkup_host_read(t->root, "proc/partitions", 4u << 20, &text, &n);
 
         at = text;
         /* Ends: each turn goes past one line. */
@@ -125,10 +134,10 @@ static int list_devices(struct blkup_cli_tags *t)
                 (void) blkup_host_next_column(&line);
                 column = blkup_host_next_column(&line);
                 if (!*column || strlen(column) > 200 || strstr(column, "..") ||
-                    is_suspended(d.major, d.minor, column))
+                    is_suspended(t->root, d.major, d.minor, column))
                         continue;
-                (void) snprintf(d.path, sizeof(d.path), "/dev/%s", column);
-                for (char *s = d.path; *s; s++)
+                (void) snprintf(d.path, sizeof(d.path), "%.48s/dev/%s", t->root ? t->root : "", column);
+                for (char *s = d.path + strlen(d.path) - strlen(column); *s; s++)
                         if (*s == '!')
                                 *s = '/';
                 r = blkup_host_reserve((void **) &t->devices, &cap, t->n, sizeof(d), BLKUP_SYSFS_MAX_BLOCKS);
@@ -265,7 +274,7 @@ static int find_in_table(struct blkup_cli_tags *t, const char *name, const char 
         for (size_t i = 0; i < t->n; i++)
                 n += carries(&t->devices[i], name, value);
         if (n > 1 && !t->blocks) {
-                int r = blkup_sysblocks_load(NULL, BLKUP_SYSFS_LINKS, &t->blocks, NULL);
+                int r = blkup_sysblocks_load(t->root, BLKUP_SYSFS_LINKS, &t->blocks, NULL);
 
                 if (r < 0)
                         return r;
@@ -318,6 +327,7 @@ static int identify_block(struct blkup_block *b, uint64_t offset_bytes, uint64_t
 
         if (!p)
                 return -ENOMEM;
+        into_cage(p);
         blkup_probe_set_flags(p, BLKUP_PROBE_NO_TABLES | BLKUP_PROBE_NO_PART_ENTRY);
         blkup_probe_set_area(p, offset_bytes, size_bytes);
         r = blkup_probe_block(p, b, &verdict, err);
@@ -356,12 +366,13 @@ static int identify(void *to, int fd, const char *path, uint64_t offset_bytes, u
         return identify_block(b, offset_bytes, size_bytes, ret, err);
 }
 
-struct blkup_cli_tags *blkup_cli_tags_new(void)
+struct blkup_cli_tags *blkup_cli_tags_new(const char *root)
 {
         struct blkup_cli_tags *t = calloc(1, sizeof(*t));
 
         if (!t)
                 return NULL;
+        t->root = root;
         (void) pthread_mutex_init(&t->lock, NULL);
         t->resolver = (struct blkup_mount_resolver){ .to = t, .find = find, .identify = identify };
         return t;

@@ -12,7 +12,8 @@
 
 struct blkup_cli_tags;
 
-struct blkup_cli_tags *blkup_cli_tags_new(void); /* NULL: out of memory */
+/* root: a folder that stands for /, for tests; NULL. Returns NULL when out of memory. */
+struct blkup_cli_tags *blkup_cli_tags_new(const char *root);
 struct blkup_cli_tags *blkup_cli_tags_free(struct blkup_cli_tags *t); /* NULL-safe, returns NULL */
 
 /* For blkup_mount_settings; lives as long as t. */

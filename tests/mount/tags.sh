@@ -30,7 +30,9 @@ has 'the one' "$err" "$a"
 has 'the other' "$err" "$b"
 says 'two labels' 32 'two devices have LABEL=blkuptag' "$blkup" mount LABEL=blkuptag m
 no_if 'nothing is mounted' mounted m
-one_line 'findfs says so' 1 "two devices have it: $a and $b" "$blkup" findfs "UUID=$uuid"
+one_line 'findfs says so' 1 'two devices have it' "$blkup" findfs "UUID=$uuid"
+has 'findfs: the one' "$err" "$a"
+has 'findfs: the other' "$err" "$b"
 gives 'by name it can be' 0 "$blkup" mount -t ext4 "$b" m
 umount m
 losetup -d "$b"
