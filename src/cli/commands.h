@@ -11,6 +11,9 @@ extern const struct blkup_cli_command blkup_cli_command_findfs;
 extern const struct blkup_cli_command blkup_cli_command_help;
 extern const struct blkup_cli_command blkup_cli_command_lazyinit;
 extern const struct blkup_cli_command blkup_cli_command_mount;
+extern const struct blkup_cli_command blkup_cli_command_lsmod;
+extern const struct blkup_cli_command blkup_cli_command_modprobe;
+extern const struct blkup_cli_command blkup_cli_command_modules;
 extern const struct blkup_cli_command blkup_cli_command_probe;
 extern const struct blkup_cli_command blkup_cli_command_umount;
 

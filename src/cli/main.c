@@ -11,6 +11,9 @@ static const struct blkup_cli_command *const commands[] = {
         &blkup_cli_command_mount,
         &blkup_cli_command_umount,
         &blkup_cli_command_findfs,
+        &blkup_cli_command_modules,
+        &blkup_cli_command_modprobe,
+        &blkup_cli_command_lsmod,
 #if !BLKUP_IS_SMALL
         &blkup_cli_command_blkid,
         &blkup_cli_command_bench,
@@ -23,7 +26,8 @@ static void print_commands(void)
 {
         printf("\nCommands:\n");
         for (size_t i = 0; i < BLKUP_ARRAY_SIZE(commands); i++)
-                printf(" %-12s %s\n", commands[i]->name, commands[i]->help);
+                if (!commands[i]->is_hidden)
+                        printf(" %-12s %s\n", commands[i]->name, commands[i]->help);
 }
 
 static const struct blkup_cli_option program_options[] = { BLKUP_CLI_STANDARD_OPTIONS };

@@ -40,6 +40,7 @@ struct blkup_cli_command {
         const char *help;      /* one line, for the list of commands */
         const char *synopsis;  /* what follows "blkup NAME" in the usage line */
         const char *called_as; /* the program's name that means this command (a symbolic link); NULL: none */
+        bool is_hidden;        /* another program's command line: not in the list of commands */
         const struct blkup_cli_option *options;
         size_t n_options;
         int usage_exit;                    /* exit code of a usage error */

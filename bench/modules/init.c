@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The init of the measuring guest: loads the modules of /names the way the kernel command line says
+ * (way=...), then dummy, and prints what it took on the console: one line `bench key=value ...`. Then it
+ * powers off.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_WORDS 512
+
+static double now_ms(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (double) t.tv_sec * 1e3 + (double) t.tv_nsec / 1e6;
+}
+
+static int run(char **argv)
+{
+        pid_t pid = fork();
+        int status = -1;
+
+        if (pid == 0) {
+                execv(argv[0], argv);
+                _exit(127);
+        }
+        while (waitpid(pid, &status, 0) != pid)
+                ;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+static char *read_file(const char *path, char *buf, size_t cap)
+{
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : read(fd, buf, cap - 1);
+
+        if (fd >= 0)
+                close(fd);
+        buf[n < 0 ? 0 : n] = '\0';
+        return buf;
+}
+
+static char *option(const char *line, const char *key, char *ret, size_t cap)
+{
+        const char *at = strstr(line, key);
+        size_t n;
+
+        *ret = '\0';
+        if (!at)
+                return ret;
+        at += strlen(key);
+        n = strcspn(at, " \n");
+        snprintf(ret, cap, "%.*s", (int) (n < cap ? n : cap - 1), at);
+        return ret;
+}
+
+/* ours: the words of the command line's ours= option, parted by commas, before --files-from. */
+static int load(const char *way, char *ours, char **names, int n)
+{
+        char *argv[MAX_WORDS + 16];
+        int k = 0;
+
+        if (strcmp(way, "ours") == 0) {
+                char *state = NULL;
+
+                argv[k++] = "/bin/blkup";
+                argv[k++] = "modules";
+                argv[k++] = "load";
+                for (char *w = strtok_r(ours, ",", &state); w; w = strtok_r(NULL, ",", &state))
+                        argv[k++] = w;
+                argv[k++] = "--files-from";
+                argv[k++] = "/names";
+                argv[k] = NULL;
+                return run(argv);
+        }
+        if (strcmp(way, "modprobe-a") == 0) {
+                argv[k++] = "/sbin/modprobe";
+                argv[k++] = "-a";
+                for (int i = 0; i < n; i++)
+                        argv[k++] = names[i];
+                argv[k] = NULL;
+                return run(argv);
+        }
+        if (strcmp(way, "each") == 0) {
+                int code = 0;
+
+                for (int i = 0; i < n; i++) {
+                        argv[0] = "/sbin/modprobe";
+                        argv[1] = names[i];
+                        argv[2] = NULL;
+                        code |= run(argv);
+                }
+                return code;
+        }
+        if (strcmp(way, "xargs") == 0) {
+                char *x[] = { "/bin/busybox", "sh", "-c", "/bin/busybox xargs -n1 -P4 /sbin/modprobe </names",
+                              NULL };
+
+                return run(x);
+        }
+        return 126;
+}
+
+static int load_dummy(void)
+{
+        int fd = open("/dummy.ko", O_RDONLY | O_CLOEXEC);
+        int r = (int) syscall(SYS_finit_module, fd, "", 0);
+
+        r = r < 0 ? -errno : 0;
+        close(fd);
+        return r;
+}
+
+static int count_lines(const char *path)
+{
+        FILE *f = fopen(path, "r");
+        int c, n = 0;
+
+        while (f && (c = getc(f)) != EOF)
+                n += c == '\n';
+        if (f)
+                fclose(f);
+        return n;
+}
+
+int main(void)
+{
+        static char line[8192], text[16384], way[64], ours[512], drop[8];
+        char *names[MAX_WORDS], *state = NULL;
+        struct rusage u;
+        double start, end;
+        int n = 0, code, dummy;
+
+        mount("proc", "/proc", "proc", 0, NULL);
+        mount("sysfs", "/sys", "sysfs", 0, NULL);
+        mount("devtmpfs", "/dev", "devtmpfs", 0, NULL);
+        read_file("/proc/cmdline", line, sizeof(line));
+        option(line, "way=", way, sizeof(way));
+        option(line, "ours=", ours, sizeof(ours));
+        option(line, "disk=", drop, sizeof(drop));
+        read_file("/names", text, sizeof(text));
+        for (char *w = strtok_r(text, "\n", &state); w && n < MAX_WORDS; w = strtok_r(NULL, "\n", &state))
+                names[n++] = w;
+        if (*drop) {
+                /* The folder of the modules is on a disk whose driver is loaded already. */
+                char *first[] = { "/sbin/modprobe", "-a", "virtio_pci", "virtio_blk", "squashfs", NULL };
+
+                run(first);
+                for (int i = 0; i < 100 && mount("/dev/vda", "/lib/modules", "squashfs", MS_RDONLY, NULL) < 0;
+                     i++)
+                        usleep(20000);
+        }
+        start = now_ms();
+        code = load(way, ours, names, n);
+        dummy = load_dummy();
+        end = now_ms();
+        getrusage(RUSAGE_CHILDREN, &u);
+        printf("\nbench way=%s ms=%.1f code=%d dummy=%d modules=%d user_ms=%.1f\n", way, end - start, code,
+               dummy, count_lines("/proc/modules"),
+               (double) u.ru_utime.tv_sec * 1e3 + (double) u.ru_utime.tv_usec / 1e3);
+        if (strstr(line, "list=1"))
+                puts(read_file("/proc/modules", text, sizeof(text)));
+        fflush(stdout);
+        sync();
+        usleep(50000);
+        reboot(RB_POWER_OFF);
+        for (;;)
+                pause();
+}
