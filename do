@@ -17,6 +17,9 @@ DEPENDENCIES=(
         'libsmartcols-dev build  tables with the column habits of lsblk'
         'libext2fs-dev    build  headers: lazyinit asks the library before it writes'
         'scdoc            build  manual pages'
+        'liblzma-dev      build  lzma.h: packed modules; the library itself is loaded when needed'
+        'libzstd-dev      build  zstd.h: the same'
+        'zlib1g-dev       build  zlib.h: the same'
         'python3          build  meson, and the test summary'
         'util-linux       run    mkswap, losetup, blkid (an oracle)'
         'fdisk            run    sfdisk: dos tables'
@@ -60,11 +63,15 @@ DEPENDENCIES=(
         'shellcheck       test   scripts'
         'codespell        test   words in comments and documents'
         'git              test   the list of tracked files'
+        'kmod             test   an oracle: modprobe, depmod'
         'musl-tools       test   the small static build'
         'nbdkit           bench  devices that answer slowly'
         'libnbd-bin       bench  nbdfuse: such a device as a file'
         'fuse3            bench  for nbdfuse'
         'liburcu-dev      bench  a peer of the reader-writer semaphore'
+        'qemu-system-x86  bench  virtual machines that load modules'
+        'cpio             bench  their initramfs'
+        'busybox-static   bench  their xargs'
 )
 
 # Run by `./do run`: what the machine's tools can make and blkup can name.

@@ -18,10 +18,12 @@ struct blkup_bench_options {
         unsigned rounds;
         const char *peers[BLKUP_BENCH_MAX_PEERS]; /* programs that measure another implementation */
         size_t n_peers;
+        const char *sysroot; /* modules: where lib/modules is; may be NULL */
 };
 
 /* Each prints its answer on stdout and returns an exit code. */
 int blkup_bench_rwsem(const struct blkup_bench_options *o);
+int blkup_bench_modules(const struct blkup_bench_options *o);
 int blkup_bench_blocksize(const struct blkup_bench_options *o);
 int blkup_bench_mount(const struct blkup_bench_options *o);
 int blkup_bench_probe(const struct blkup_bench_options *o);

@@ -11,7 +11,7 @@
 #define DEFAULT_ROUNDS 15
 #define MAX_ROUNDS 10000
 
-enum { OPT_JSON = 1, OPT_ROUNDS, OPT_PEER };
+enum { OPT_JSON = 1, OPT_ROUNDS, OPT_PEER, OPT_SYSROOT };
 
 static const struct blkup_cli_option options[] = {
         { OPT_JSON, 0, "json", BLKUP_CLI_NO_ARG, NULL, NULL, "JSON instead of text" },
@@ -19,6 +19,7 @@ static const struct blkup_cli_option options[] = {
           "measure each row N times, in turns (usual: 15)" },
         { OPT_PEER, 0, "peer", BLKUP_CLI_ARG, "PROGRAM", NULL,
           "rwsem: also measure what PROGRAM implements, see\nblkup-bench(8); may be repeated" },
+        { OPT_SYSROOT, 0, "sysroot", BLKUP_CLI_ARG, "DIR", NULL, "modules: a folder that holds lib/modules" },
         BLKUP_CLI_STANDARD_OPTIONS,
 };
 
@@ -31,6 +32,8 @@ static const struct bench {
         { "blocksize", "a block-size change under the algorithms of 2012 and ours", blkup_bench_blocksize },
         { "mount", "mount; sync; sync; umount by step, and many file systems at once", blkup_bench_mount },
         { "probe", "the slow stick of 2010 under that year's reading policies and ours", blkup_bench_probe },
+        { "modules", "one lock over each module's linking, or none; error threads made always",
+          blkup_bench_modules },
 };
 
 static void print_benches(void)
@@ -70,6 +73,9 @@ static int run_bench(const struct blkup_cli_command *self, int argc, char **argv
                                 return blkup_cli_usage_error(self, "--peer: at most %d",
                                                              BLKUP_BENCH_MAX_PEERS);
                         o.peers[o.n_peers++] = value;
+                        break;
+                case OPT_SYSROOT:
+                        o.sysroot = value;
                         break;
                 default:
                         return self->usage_exit;

@@ -302,7 +302,7 @@ static int make_copy(struct target *t)
 }
 
 /* In order until now: what lies before `at` was applied, and has to be before the copy is looked at. */
-static int replay(struct target *t, struct blkup_bytes rela, size_t upto);
+static int replay(struct target *t, struct blkup_bytes rela, size_t n_before);
 
 static void write_value(struct target *t, uint64_t at, uint64_t value, unsigned width)
 {
@@ -333,11 +333,11 @@ static uint64_t relocated(const struct target *t, uint32_t type, uint64_t at, ui
         return relative ? value - (MODULE_BASE + t->k->sections[t->section].offset + at) : value;
 }
 
-static int replay(struct target *t, struct blkup_bytes rela, size_t upto)
+static int replay(struct target *t, struct blkup_bytes rela, size_t n_before)
 {
         int r = make_copy(t);
 
-        for (size_t i = 0; r == 0 && i < upto; i++) {
+        for (size_t i = 0; r == 0 && i < n_before; i++) {
                 uint64_t at = blkup_le64_at(rela, i * BLKUP_KO_RELA),
                          info = blkup_le64_at(rela, i * BLKUP_KO_RELA + 8);
                 uint64_t value = 0;

@@ -48,7 +48,7 @@ have() {
 # run COMMAND...: leaves $out, $err and $code. Ten seconds: nothing here may wait for anything.
 run() {
         code=0
-        timeout 10 "$@" >out.txt 2>err.txt || code=$?
+        timeout "${patience:-10}" "$@" >out.txt 2>err.txt || code=$?
         out=$(tr -d '\0' <out.txt)
         err=$(tr -d '\0' <err.txt)
 }

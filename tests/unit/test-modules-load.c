@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Plans and loads over a fake kernel folder, whose index is made here; a backend takes the place of the
+ * kernel. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <blkup/modules.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "fake-root.h"
+#include "sync/pool.h"
+
+/* ---- an index: a trie without merged chains ---- */
+
+struct image {
+        uint8_t p[1 << 18];
+        size_t n;
+};
+
+static void put32(struct image *i, uint32_t v)
+{
+        for (int k = 3; k >= 0; k--)
+                i->p[i->n++] = (uint8_t) (v >> (8 * k));
+}
+
+static void put(struct image *i, const char *text)
+{
+        memcpy(i->p + i->n, text, strlen(text) + 1);
+        i->n += strlen(text) + 1;
+}
+
+/* Keys must be sorted and two letters at least; keys[from..to) share the first `depth` letters. */
+static uint32_t put_node(struct image *i, const char *const *keys, const char *const *values, size_t from,
+                         size_t to, size_t depth)
+{
+        uint32_t words[128] = { 0 }, flags = 0;
+        unsigned first = 127, last = 0;
+        size_t own = to, at;
+
+        for (size_t k = from; k < to;) {
+                size_t end = k + 1;
+                unsigned c = (unsigned char) keys[k][depth];
+
+                if (!c) {
+                        own = k++;
+                        continue;
+                }
+                while (end < to && (unsigned char) keys[end][depth] == c)
+                        end++;
+                words[c] = put_node(i, keys, values, k, end, depth + 1);
+                first = c < first ? c : first;
+                last = c > last ? c : last;
+                k = end;
+        }
+        at = i->n;
+        if (first <= last) {
+                flags |= 0x20000000u;
+                i->p[i->n++] = (uint8_t) first;
+                i->p[i->n++] = (uint8_t) last;
+                for (unsigned c = first; c <= last; c++)
+                        put32(i, words[c]);
+        }
+        if (own < to) {
+                flags |= 0x40000000u;
+                put32(i, 1);
+                put32(i, (uint32_t) own);
+                put(i, values[own]);
+        }
+        return (uint32_t) at | flags;
+}
+
+static void write_index(const struct fake_root *f, const char *path, const char *const *keys,
+                        const char *const *values, size_t n)
+{
+        struct image *i = calloc(1, sizeof(*i));
+        uint32_t root;
+        size_t end;
+
+        assert_non_null(i);
+        put32(i, 0xB007F457);
+        put32(i, 0x00020001);
+        put32(i, 0);
+        root = put_node(i, keys, values, 0, n, 0);
+        end = i->n;
+        i->n = 8;
+        put32(i, root);
+        fake_root_write(f, path, i->p, end);
+        free(i);
+}
+
+#define FOLDER "lib/modules/1.0/"
+
+static void make_kernel(struct fake_root *f)
+{
+        /* sorted by key */
+        static const char *const keys[] = { "bad", "base", "big", "leaf", "mid", "other", "slow", "user" };
+        static const char *const values[] = {
+                "k/bad.ko:", "k/base.ko:", "k/big.ko: k/mid.ko k/base.ko", "k/leaf.ko: k/bad.ko",
+                "k/mid.ko: k/base.ko", "k/other.ko:", "k/slow.ko:", "k/user.ko: k/leaf.ko k/bad.ko",
+        };
+        static const char *const patterns[] = { "pci:*" };
+        static const char *const drivers[] = { "big" };
+
+        fake_root_make(f);
+        write_index(f, FOLDER "modules.dep.bin", keys, values, 8);
+        write_index(f, FOLDER "modules.alias.bin", patterns, drivers, 1);
+        for (size_t i = 0; i < 8; i++) {
+                char path[64];
+
+                (void) snprintf(path, sizeof(path), FOLDER "k/%s.ko", keys[i]);
+                fake_root_file(f, path, "x");
+        }
+        fake_root_file(f, "etc/modprobe.d/a.conf", "softdep other pre: user\noptions big size=1\n");
+}
+
+struct kernel {
+        pthread_mutex_t lock;
+        char order[64][32];
+        char options[64][64];
+        size_t n;
+        unsigned at_once, most_at_once;
+        uint64_t take_ns;
+        const char *alone; /* must never be beside another */
+        bool was_not_alone;
+};
+
+static int take(void *arg, const char *name, int fd, const void *image, size_t n, const char *options,
+                int flags)
+{
+        struct kernel *k = arg;
+
+        (void) fd;
+        (void) image;
+        (void) n;
+        (void) flags;
+        (void) pthread_mutex_lock(&k->lock);
+        if (k->n < 64) {
+                (void) snprintf(k->order[k->n], sizeof(k->order[0]), "%s", name);
+                (void) snprintf(k->options[k->n], sizeof(k->options[0]), "%s", options);
+        }
+        k->n++;
+        k->at_once++;
+        if (k->at_once > k->most_at_once)
+                k->most_at_once = k->at_once;
+        if (k->alone && strcmp(name, k->alone) == 0 && k->at_once > 1)
+                k->was_not_alone = true;
+        (void) pthread_mutex_unlock(&k->lock);
+        if (strcmp(name, "slow") == 0)
+                blkup_sleep_until_ns(blkup_now_ns() + 400000000u, NULL);
+        if (k->take_ns)
+                blkup_sleep_until_ns(blkup_now_ns() + k->take_ns, NULL);
+        (void) pthread_mutex_lock(&k->lock);
+        k->at_once--;
+        (void) pthread_mutex_unlock(&k->lock);
+        return strcmp(name, "bad") == 0 ? -ENOEXEC : strcmp(name, "mid") == 0 ? -EEXIST : 0;
+}
+
+static size_t position(const struct kernel *k, const char *name)
+{
+        for (size_t i = 0; i < k->n; i++)
+                if (strcmp(k->order[i], name) == 0)
+                        return i;
+        return SIZE_MAX;
+}
+
+static const struct blkup_module_result *result_of(const struct blkup_module_load *l, const char *name)
+{
+        for (size_t i = 0; i < blkup_module_load_count(l); i++)
+                if (strcmp(blkup_module_load_result(l, i)->name, name) == 0)
+                        return blkup_module_load_result(l, i);
+        return NULL;
+}
+
+struct setting {
+        struct fake_root f;
+        struct blkup_modules *m;
+        struct blkup_module_plan *p;
+        struct kernel k;
+        struct blkup_module_backend backend;
+};
+
+static int set_up(void **state)
+{
+        struct setting *s = calloc(1, sizeof(*s));
+
+        assert_non_null(s);
+        make_kernel(&s->f);
+        (void) pthread_mutex_init(&s->k.lock, NULL);
+        s->backend = (struct blkup_module_backend){ .load = take, .arg = &s->k };
+        assert_int_equal(blkup_modules_new(&(struct blkup_modules_where){ s->f.path, "1.0" }, &s->m, NULL),
+                         0);
+        assert_int_equal(blkup_module_plan_new(s->m, 0, &s->p), 0);
+        *state = s;
+        return 0;
+}
+
+static int tear_down(void **state)
+{
+        struct setting *s = *state;
+
+        (void) blkup_module_plan_free(s->p);
+        (void) blkup_modules_free(s->m);
+        fake_root_remove(&s->f);
+        free(s);
+        return 0;
+}
+
+static struct blkup_module_load *load(struct setting *s, struct blkup_module_load_options o)
+{
+        struct blkup_module_load *l = NULL;
+
+        o.backend = &s->backend;
+        assert_int_equal(blkup_module_load(s->p, &o, &l, NULL), 0);
+        return l;
+}
+
+static void names_that_could_be_paths_are_refused(void **state)
+{
+        struct setting *s = *state;
+        size_t n = 7;
+
+        assert_int_equal(blkup_module_plan_add(s->p, "../../etc/passwd", NULL, &n), -EINVAL);
+        assert_int_equal(blkup_module_plan_add(s->p, "a\x1b[31m", NULL, &n), -EINVAL);
+        assert_int_equal(n, 7);
+        assert_int_equal(blkup_module_plan_add(s->p, "nosuch", NULL, &n), 0);
+        assert_int_equal(n, 0);
+}
+
+static void each_module_once_and_in_order(void **state)
+{
+        struct setting *s = *state;
+        struct blkup_module_load *l;
+        char text[4097];
+
+        memset(text, 'x', sizeof(text) - 1);
+        text[sizeof(text) - 1] = '\0';
+        /* 300 aliases that mean the same, and options of 4 KiB. */
+        for (int i = 0; i < 300; i++) {
+                char alias[32];
+
+                (void) snprintf(alias, sizeof(alias), "pci:v%04d", i % 7);
+                assert_int_equal(blkup_module_plan_add(s->p, alias, NULL, NULL), 0);
+        }
+        assert_int_equal(blkup_module_plan_add(s->p, "other", text, NULL), 0);
+        l = load(s, (struct blkup_module_load_options){ .workers = 8 });
+        assert_int_equal(s->k.n, 5); /* base mid big bad other; leaf and user need bad */
+        assert_true(position(&s->k, "base") < position(&s->k, "mid"));
+        assert_true(position(&s->k, "mid") < position(&s->k, "big"));
+        assert_string_equal(s->k.options[position(&s->k, "big")], "size=1");
+        assert_int_equal(result_of(l, "mid")->outcome, BLKUP_MODULE_WAS_LOADED);
+        assert_int_equal(result_of(l, "bad")->outcome, BLKUP_MODULE_FAILED);
+        assert_int_equal(result_of(l, "leaf")->outcome, BLKUP_MODULE_SKIPPED);
+        assert_string_equal(result_of(l, "leaf")->culprit, "bad");
+        assert_string_equal(result_of(l, "user")->culprit, "bad");
+        /* A softdep that failed stops nobody. */
+        assert_int_equal(result_of(l, "other")->outcome, BLKUP_MODULE_LOADED);
+        assert_false(result_of(l, "user")->is_required);
+        assert_true(result_of(l, "other")->is_required);
+        for (size_t i = 0; i < blkup_module_load_count(l); i++)
+                assert_true(blkup_module_load_result(l, i)->calls <= 1);
+        (void) blkup_module_load_free(l);
+}
+
+static void once_in_a_hundred_runs(void **state)
+{
+        struct setting *s = *state;
+
+        for (int run = 0; run < 100; run++) {
+                struct blkup_module_load *l;
+
+                s->k.n = 0;
+                (void) blkup_module_plan_free(s->p);
+                assert_int_equal(blkup_module_plan_new(s->m, 0, &s->p), 0);
+                assert_int_equal(blkup_module_plan_add(s->p, "pci:x", NULL, NULL), 0);
+                assert_int_equal(blkup_module_plan_add(s->p, "big", NULL, NULL), 0);
+                assert_int_equal(blkup_module_plan_add(s->p, "other", NULL, NULL), 0);
+                l = load(s, (struct blkup_module_load_options){ .workers = 8 });
+                assert_int_equal(s->k.n, 5);
+                (void) blkup_module_load_free(l);
+        }
+}
+
+static void a_load_that_hangs_is_left(void **state)
+{
+        struct setting *s = *state;
+        struct blkup_module_load *l;
+        uint64_t start = blkup_now_ns();
+
+        assert_int_equal(blkup_module_plan_add(s->p, "slow", NULL, NULL), 0);
+        assert_int_equal(blkup_module_plan_add(s->p, "big", NULL, NULL), 0);
+        l = load(s, (struct blkup_module_load_options){ .workers = 2, .wait_ns = 50000000u });
+        assert_true(blkup_now_ns() - start < 390000000u);
+        assert_int_equal(result_of(l, "slow")->outcome, BLKUP_MODULE_HUNG);
+        assert_int_equal(result_of(l, "big")->outcome, BLKUP_MODULE_LOADED);
+        (void) blkup_module_load_free(l);
+        /* The thread still uses the backend of this test. */
+        blkup_sleep_until_ns(start + 700000000u, NULL);
+}
+
+static void sequential_is_alone(void **state)
+{
+        struct setting *s = *state;
+        const char *const names[] = { "mid" };
+        struct blkup_module_load *l;
+
+        s->k.take_ns = 5000000u;
+        s->k.alone = "mid";
+        assert_int_equal(blkup_module_plan_add(s->p, "big", NULL, NULL), 0);
+        assert_int_equal(blkup_module_plan_add(s->p, "other", NULL, NULL), 0);
+        l = load(s,
+                 (struct blkup_module_load_options){ .workers = 8, .sequential = names, .n_sequential = 1 });
+        assert_false(s->k.was_not_alone);
+        (void) blkup_module_load_free(l);
+}
+
+static void blacklist_drops_aliases_only(void **state)
+{
+        struct setting *s = *state;
+        struct blkup_modules *m = NULL;
+        struct blkup_module_plan *p = NULL;
+        size_t n = 0;
+
+        fake_root_file(&s->f, "etc/modprobe.d/b.conf", "blacklist big\n");
+        assert_int_equal(blkup_modules_new(&(struct blkup_modules_where){ s->f.path, "1.0" }, &m, NULL), 0);
+        assert_int_equal(blkup_module_plan_new(m, 0, &p), 0);
+        assert_int_equal(blkup_module_plan_add(p, "pci:x", NULL, &n), 0);
+        assert_int_equal(n, 1);
+        assert_int_equal(blkup_module_plan_n_steps(p), 0);
+        assert_int_equal(blkup_module_plan_add(p, "big", NULL, &n), 0);
+        assert_int_equal(blkup_module_plan_n_steps(p), 3);
+        (void) blkup_module_plan_free(p);
+        (void) blkup_modules_free(m);
+}
+
+/* Costs as measured of 40 modules in a virtual machine, in ms; a graph of three layers over them. */
+static void schedules_near_the_bound(void **state)
+{
+        static const uint16_t costs[] = { 656,  865, 81,   149, 3333, 239,  620, 129, 556, 169,
+                                          1323, 58,  494,  105, 181,  74,   418, 225, 847, 345,
+                                          277,  472, 972,  117, 175,  1853, 158, 344, 960, 826,
+                                          279,  188, 2294, 889, 283,  224,  339, 291, 141, 375 };
+        static const unsigned cpus[] = { 2, 4, 8 };
+
+        (void) state;
+        for (size_t c = 0; c < BLKUP_ARRAY_SIZE(cpus); c++) {
+                struct blkup_pool_summary sum = { 0 };
+                struct blkup_pool *p = NULL;
+                uint64_t bound;
+                uint32_t node;
+
+                assert_int_equal(blkup_pool_new(&p, 0), 0);
+                for (uint32_t i = 0; i < BLKUP_ARRAY_SIZE(costs); i++) {
+                        assert_int_equal(blkup_pool_add(p, &(struct blkup_pool_node){ .cost_ns = costs[i] },
+                                                        NULL, 0, &node),
+                                         0);
+                        if (i >= 13)
+                                assert_int_equal(blkup_pool_depend(p, i, i - 13, BLKUP_POOL_NEEDS), 0);
+                }
+                assert_int_equal(blkup_pool_replay(p, cpus[c], NULL, &sum, NULL), 0);
+                bound = sum.work_ns / cpus[c] > sum.critical_ns ? sum.work_ns / cpus[c] : sum.critical_ns;
+                print_message("%u CPUs: makespan %llu, bound %llu\n", cpus[c],
+                              (unsigned long long) sum.span_ns, (unsigned long long) bound);
+                assert_true(sum.span_ns * 10 <= bound * 11);
+                (void) blkup_pool_unref(p);
+        }
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(names_that_could_be_paths_are_refused, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(each_module_once_and_in_order, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(once_in_a_hundred_runs, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(a_load_that_hangs_is_left, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(sequential_is_alone, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(blacklist_drops_aliases_only, set_up, tear_down),
+                cmocka_unit_test(schedules_near_the_bound),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
