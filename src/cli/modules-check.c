@@ -10,6 +10,41 @@
 #include "cli/modules.h"
 #include "cli/output.h"
 
+/* Those that a load can answer; strerrorname_np(3) is glibc's alone. */
+static const char *errno_name(int error)
+{
+        static const struct { int code; const char *name;
+        } names[] = {
+                { EPERM, "EPERM" },
+                { ENOENT, "ENOENT" },
+                { EIO, "EIO" },
+                { ENOEXEC, "ENOEXEC" },
+                { ENOMEM, "ENOMEM" },
+                { EACCES, "EACCES" },
+                { EBUSY, "EBUSY" },
+                { EEXIST, "EEXIST" },
+                { ENODEV, "ENODEV" },
+                { EISDIR, "EISDIR" },
+                { EINVAL, "EINVAL" },
+                { EFBIG, "EFBIG" },
+                { ENOSPC, "ENOSPC" },
+                { ERANGE, "ERANGE" },
+                { ENOTDIR, "ENOTDIR" },
+                { ELOOP, "ELOOP" },
+                { ENODATA, "ENODATA" },
+                { EBADMSG, "EBADMSG" },
+                { EOPNOTSUPP, "EOPNOTSUPP" },
+                { ENOKEY, "ENOKEY" },
+                { ENOPKG, "ENOPKG" },
+                { EKEYREJECTED, "EKEYREJECTED" },
+        };
+
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(names); i++)
+                if (names[i].code == -error)
+                        return names[i].name;
+        return "EUNKNOWN";
+}
+
 static void json_verdict(struct blkup_json *j, const struct blkup_module_verdict *v)
 {
         blkup_json_begin_object(j);
@@ -24,7 +59,7 @@ static void json_verdict(struct blkup_json *j, const struct blkup_module_verdict
         blkup_json_string(j, v->error < 0 ? "refuse" : "load");
         blkup_json_key(j, "errno");
         if (v->error < 0)
-                blkup_json_string(j, strerrorname_np(-v->error));
+                blkup_json_string(j, errno_name(v->error));
         else
                 blkup_json_null(j);
         blkup_json_key(j, "stage");
@@ -74,7 +109,7 @@ static void print_text(const struct blkup_cli_modules_check *o, const struct blk
                 (void) blkup_encode_terminal(v[i].file, strlen(v[i].file), file, sizeof(file));
                 (void) blkup_encode_terminal(v[i].reason, strlen(v[i].reason), reason, sizeof(reason));
                 if (v[i].error < 0)
-                        printf("%s: refuse: %s: %s: %s\n", file, strerrorname_np(-v[i].error), v[i].stage,
+                        printf("%s: refuse: %s: %s: %s\n", file, errno_name(v[i].error), v[i].stage,
                                reason);
                 else
                         printf("%s: load%s%s\n", file, *reason ? ": " : "", reason);
