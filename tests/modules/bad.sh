@@ -40,13 +40,14 @@ while IFS=$'\t' read -r id base _ pre params flags _; do
         args=(--json=lines --symvers "$kdir/Module.symvers" --flags "$flags" "${keys[@]}")
         [ "$pre" = - ] || args+=(--loaded "$work/out/src/$pre.ko")
         [ "$params" = - ] || args+=(--params "$params")
+        # Without the key nothing says that the signature is wrong, and the flipped byte is found for what it breaks.
         if [ "$id" = sig-flip ] && [ ${#keys[@]} = 0 ]; then
                 skip "$id: BLKUP_TEST_KEYS names no vmlinux with the kernel's certificate"
-        else
-                run "$blkup" modules check "${args[@]}" "$work/out/ko/$id.ko"
-                want="$(expected "$id" 3) $(expected "$id" 4)"
-                is "$id" "$(sed -E 's/.*"verdict":"([a-z]*)","errno":"?([A-Z]*|null)"?,.*/\1 \2/; s/null/-/' out.txt)" "$want"
+                continue
         fi
+        run "$blkup" modules check "${args[@]}" "$work/out/ko/$id.ko"
+        want="$(expected "$id" 3) $(expected "$id" 4)"
+        is "$id" "$(sed -E 's/.*"verdict":"([a-z]*)","errno":"?([A-Z]*|null)"?,.*/\1 \2/; s/null/-/' out.txt)" "$want"
         run "$blkup" modules check --sig-enforce "${args[@]}" "$work/out/ko/$id.ko"
         is "$id, signatures required" "$(sed -E 's/.*"errno":"?([A-Z]*|null)"?,.*/\1/; s/null/-/' out.txt)" "$(expected "$id" 6)"
 done < <(grep -v '^#' "$cases")

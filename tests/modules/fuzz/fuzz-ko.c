@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 c->kernel.knows_vmlinux = true;
                 c->kernel.machine = EM_X86_64;
         }
-        (void) !blkup_check_bytes(c, (struct blkup_bytes){ .data = data, .len = size }, "n=1 list=1,2 on=y", &r, module,
-                                  NULL);
+        (void) !blkup_check_bytes(c, (struct blkup_bytes){ .data = data, .len = size }, "n=1 list=1,2 on=y",
+                                  &r, module, NULL);
         return 0;
 }
