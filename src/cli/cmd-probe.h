@@ -18,7 +18,7 @@
 /* As blkid documents them, with one deviation: 2 only when every place was read. */
 enum blkup_cli_probe_exit {
         BLKUP_CLI_PROBE_EXIT_FOUND = 0,
-        BLKUP_CLI_PROBE_EXIT_NOTHING = 2, /* or the device is missing or cannot be opened */
+        BLKUP_CLI_PROBE_EXIT_NOTHING = 2, /* or the device is missing or may not be opened */
         BLKUP_CLI_PROBE_EXIT_OTHER = 4,   /* usage, read errors without a result, all else */
         BLKUP_CLI_PROBE_EXIT_AMBIVALENT = 8,
 };

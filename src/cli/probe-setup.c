@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What "probe" and "blkid" share: options that set up a prober, and the words for what went wrong. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,12 +110,14 @@ int blkup_cli_probe_set_types(const struct blkup_cli_command *self, struct blkup
 /* What a device holds is a stranger's. Whoever may only read loses nothing when it is misread; root might. */
 bool blkup_cli_probe_start_cage(const char *command, struct blkup_probe *p, bool writes_files)
 {
+        static atomic_flag told = ATOMIC_FLAG_INIT;
         int r;
 
         if (geteuid() != 0)
                 return false;
         r = blkup_probe_set_cage(p, true);
-        if (r < 0)
+        /* Several probers, one word. */
+        if (r < 0 && !atomic_flag_test_and_set(&told))
                 blkup_cli_error(command, "no cage for the parser (%s): this process looks itself",
                                 strerror(-r));
         blkup_cli_confine(writes_files);
@@ -126,6 +129,15 @@ static bool is_dropped(int error)
 {
         return error == -ENOENT || error == -ENOTDIR || error == -ELOOP || error == -ENAMETOOLONG ||
                error == -ENOTBLK || error == -EISDIR;
+}
+
+/* The device cannot be opened, by this user or without a medium, or is not as large as the area: blkid's 2. With
+ * all other errors (no descriptor or memory left, a read error, a server that is gone) it may be there and hold
+ * anything, so they are no 2, which some take for "empty". */
+static bool is_refused(int error)
+{
+        return error == -EACCES || error == -EPERM || error == -ENXIO || error == -ENODEV ||
+               error == -ENOMEDIUM || error == -ERANGE;
 }
 
 /* The message without the device that it may begin with, which is printed anyway. */
@@ -152,12 +164,8 @@ void blkup_cli_probe_say_failure(const char *device, int error, const struct blk
         ret->text = ret->text_copy;
         (void) snprintf(ret->line, sizeof(ret->line), "%s: %s%s", device, ret->text,
                         error == -EACCES || error == -EPERM ? "; try as root" : "");
-        /* The device was there and what went wrong was no "cannot be opened": not a 2, which some take for
-         * "empty". */
-        if (error == -EIO || error == -ENOMEM || error == -ETIMEDOUT)
-                ret->code = BLKUP_CLI_PROBE_EXIT_OTHER;
-        else if (!ret->is_dropped)
-                ret->code = BLKUP_CLI_PROBE_EXIT_NOTHING;
+        if (!ret->is_dropped)
+                ret->code = is_refused(error) ? BLKUP_CLI_PROBE_EXIT_NOTHING : BLKUP_CLI_PROBE_EXIT_OTHER;
 }
 
 void blkup_cli_probe_say_verdict(const char *device, const struct blkup_probe *p, enum blkup_verdict verdict,

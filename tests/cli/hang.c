@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Opening a file whose name holds "hang" never ends; one that holds "crash" kills. */
+/* Opening a file whose name holds "hang" never ends; one that holds "crash" kills; with "nofile" and "stale"
+ * it fails as it does without a free descriptor and without its server. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -14,6 +16,10 @@ static int do_open(const char *path, int flags, int mode)
                         pause();
         if (strstr(path, "crash"))
                 abort();
+        if (strstr(path, "nofile") || strstr(path, "stale")) {
+                errno = strstr(path, "stale") ? ESTALE : EMFILE;
+                return -1;
+        }
         return (int) syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
