@@ -103,6 +103,13 @@ for how in '' --json '--columns NAME' '-o udev' '--json --columns NAME' '--colum
         is "closed stdout $how: exit" "$code" 4
         is "closed stdout $how: line" "$(cat err.txt)" 'blkup: probe: standard output: Bad file descriptor'
 done
+if have prlimit; then
+        code=0
+        prlimit --fsize=10 "$blkup" probe a.img >small.txt 2> >(cat >err.txt) || code=$?
+        is 'file too large: exit' "$code" 4
+else
+        skip 'file too large: no prlimit here'
+fi
 mapfile -t many < <(for ((i = 0; i < 2000; i++)); do echo a.img; done)
 code=0
 "$blkup" probe "${many[@]}" >/dev/full 2>err.txt || code=$?
