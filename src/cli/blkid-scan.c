@@ -276,9 +276,11 @@ static int scan_some(struct blkup_pool *pool, uint32_t node, unsigned worker, vo
 
         (void) pool;
         (void) worker;
+        (void) err;
         s->probes[node] = blkup_probe_new();
+        /* No memory for one more: fewer look, and the devices are left to them. */
         if (!s->probes[node])
-                return blkup_fail_errno(err, -ENOMEM, "prober");
+                return 0;
         (void) blkup_cli_probe_start_cage("blkid", s->probes[node], false);
         while ((i = atomic_fetch_add(&s->next, 1)) < s->list->n) {
                 r = probe_one(s->probes[node], &s->list->devices[i]);
@@ -308,7 +310,7 @@ int blkup_cli_blkid_probe(struct blkup_cli_blkid_devices *l)
                                    NULL, 0, &unused);
         if (r == 0)
                 r = blkup_pool_run(pool, &options, &summary, NULL);
-        if (r == 0 && summary.failed > 0)
+        if (r == 0 && (summary.failed > 0 || atomic_load(&s.next) < l->n))
                 r = -ENOMEM;
         (void) blkup_pool_unref(pool);
         for (unsigned i = 0; i < n; i++)

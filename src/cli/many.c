@@ -206,6 +206,9 @@ static int start(struct run *run, unsigned slot_no, const uint32_t *left, size_t
                 if (getppid() != parent)
                         _exit(1);
                 (void) close(fds[0]);
+                for (unsigned k = 0; k < run->jobs; k++)
+                        if (run->workers[k].pid)
+                                (void) close(run->workers[k].fd);
                 leave_streams(run);
                 work(run, slot_no, fds[1], left, n_left);
         }
@@ -398,6 +401,12 @@ static void reap(struct run *run)
         run->gone = NULL;
 }
 
+/* Of processes or what they need: not a reason to give no answer. */
+static bool is_shortage(int error)
+{
+        return error == -EAGAIN || error == -ENOMEM || error == -EMFILE || error == -ENFILE;
+}
+
 /* A process has ended or was ended for what it was at, which gets no other try. What it had answered and not
  * sent yet is asked again. */
 static int replace(struct run *run, unsigned slot_no, uint32_t at, const char *why)
@@ -422,7 +431,9 @@ static int replace(struct run *run, unsigned slot_no, uint32_t at, const char *w
                         left[n_left++] = i;
         if (n_left == 0 && taken >= run->m->n)
                 return 0;
-        return start(run, slot_no, left, n_left);
+        r = start(run, slot_no, left, n_left);
+        /* What it would have done is left over, for a process that starts when there is no other. */
+        return is_shortage(r) ? 0 : r;
 }
 
 /* How long to wait at most, in milliseconds: until the first time limit, or to tell how far things are. */
@@ -491,8 +502,14 @@ static int run_workers(struct run *run)
         struct pollfd fds[BLKUP_CLI_MANY_MAX_JOBS];
         int r = 0;
 
-        for (unsigned k = 0; k < run->jobs && r == 0; k++)
+        for (unsigned k = 0; k < run->jobs && r == 0; k++) {
                 r = start(run, k, NULL, 0);
+                /* Fewer, then. */
+                if (k > 0 && is_shortage(r)) {
+                        run->jobs = k;
+                        r = 0;
+                }
+        }
         while (r == 0 && run->emitted < run->m->n && !run->is_enough) {
                 bool any = false;
 
@@ -502,7 +519,8 @@ static int run_workers(struct run *run)
                         any |= run->workers[k].pid != 0;
                 }
                 if (!any) {
-                        /* One was killed between taking a thing and saying so: that thing is nobody's. */
+                        /* One was killed between taking a thing and saying so, or had no successor: its things
+                         * are nobody's. */
                         r = start_for_rest(run);
                         continue;
                 }
@@ -518,6 +536,7 @@ static int run_workers(struct run *run)
         return r;
 }
 
+/* All that nobody has answered, in this process. */
 static int run_here(struct run *run)
 {
         char *text = NULL;
@@ -526,18 +545,23 @@ static int run_here(struct run *run)
         int r = mem ? 0 : -ENOMEM;
 
         run->m->begin(run->m->arg);
-        for (size_t i = 0; i < run->m->n && r == 0 && !run->is_enough; i++) {
+        while (r == 0 && run->emitted < run->m->n && !run->is_enough) {
                 struct blkup_cli_many_said said = { .code = 0 };
 
+                if (run->items && run->items[run->emitted].is_done) {
+                        r = emit_ready(run);
+                        continue;
+                }
                 rewind(mem);
-                r = run->m->one(run->m->arg, i, mem, &said);
+                r = run->m->one(run->m->arg, run->emitted, mem, &said);
                 if (r == 0 && fflush(mem) != 0)
                         r = -ENOMEM;
                 if (r < 0)
                         break;
                 if (*said.line)
                         hide_progress(run);
-                run->is_enough = !run->m->emit(run->m->arg, i, text, len, &said);
+                run->is_enough = !run->m->emit(run->m->arg, run->emitted, text, len, &said);
+                run->emitted++;
                 run->n_done++;
                 show_progress(run);
         }
@@ -584,6 +608,9 @@ static int run_apart(struct run *run)
         run->items = calloc(run->m->n, sizeof(*run->items));
         r = run->items ? run_workers(run) : -ENOMEM;
         end_workers(run);
+        /* A time limit needs a process that can be given up. */
+        if (run->items && is_shortage(r) && !run->m->timeout_ns)
+                r = run_here(run);
         for (size_t i = 0; run->items && i < run->m->n; i++) {
                 free(run->items[i].text);
                 free(run->items[i].said);

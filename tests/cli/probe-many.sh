@@ -84,6 +84,33 @@ is 'costs: in order' "$(jq -r 'select(.bytes > 0).device' err.txt)" $'a.img\nb.i
 # progress is for terminals
 is 'no progress elsewhere' "$("$blkup" probe --files-from list 2>&1 >/dev/null)" ''
 
+# no processes, or not enough of what they need: fewer look, or this one
+"$blkup" probe -o full a.img b.img c.img >want.txt
+if have prlimit; then
+        for n in 4 5 6 7 8 9 10 11 12; do
+                # A build that needs more to start at all says nothing about this.
+                prlimit --nofile=$n "$blkup" --version >/dev/null 2>&1 || continue
+                run env ASAN_OPTIONS=detect_leaks=0 prlimit --nofile=$n "$blkup" probe -j 3 -o full a.img b.img c.img
+                # An image that there is no descriptor for is named, and the exit code says so.
+                unopened=$(grep -c 'img: Too many open files$' err.txt || true)
+                is "$n descriptors: each image" "$((unopened + $(wc -l <out.txt)))" 3
+                is "$n descriptors: exit" "$code" "$((unopened > 0 ? 4 : 0))"
+        done
+else
+        skip 'few descriptors: no prlimit here'
+fi
+nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all)
+[ "$(id -u)" = 0 ] || nobody=()
+if have prlimit && have setpriv && chmod 755 "$work" && chmod 644 ./*.img && "${nobody[@]}" test -x "$blkup" 2>/dev/null; then
+        gives 'no process' 0 "${nobody[@]}" env ASAN_OPTIONS=detect_leaks=0 prlimit --nproc=0 "$blkup" probe -j 3 -o full a.img b.img c.img
+        is 'no process: text' "$(cmp out.txt want.txt && echo same)" same
+        gives 'no process: JSON' 0 "${nobody[@]}" env ASAN_OPTIONS=detect_leaks=0 prlimit --nproc=0 "$blkup" probe -j 3 --json a.img b.img c.img
+        is 'no process: JSON' "$(jq '.devices | length' out.txt)" 3
+        one_line 'no process and a time limit' 4 'cannot go on' "${nobody[@]}" env ASAN_OPTIONS=detect_leaks=0 prlimit --nproc=0 "$blkup" probe --timeout 5 a.img
+else
+        skip 'no process: nobody cannot be taken on here'
+fi
+
 # what hangs, what dies
 if [ -z "$hang" ] || [ ! -e "$hang" ] || ! LD_PRELOAD=$hang true 2>/dev/null; then
         skip 'hanging and dying: no library to preload'
@@ -92,6 +119,14 @@ fi
 cp a.img hang.img
 cp a.img crash.img
 probe=(env LD_PRELOAD="$hang" ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 "$blkup" probe)
+# what cannot be opened for a reason that says nothing of it
+for name in nofile stale; do
+        cp a.img $name.img
+        one_line "$name" 4 "blkup: probe: $name.img: " "${probe[@]}" $name.img
+        gives "$name: JSON" 4 "${probe[@]}" --json $name.img a.img
+        one_line "$name: blkid" 4 "blkup: blkid: $name.img: " "${probe[@]::4}" blkid $name.img
+        one_line "$name: blkid -p" 4 "blkup: blkid: $name.img: " "${probe[@]::4}" blkid -p $name.img
+done
 printf '%s\n' a.img hang.img b.img crash.img c.img >list
 for ((i = 0; i < 5; i++)); do cat list; done >list5
 run "${probe[@]}" --files-from list5 -j 3 --timeout 0.3 -o device
