@@ -212,6 +212,22 @@ static bool part_entry(struct blkup_entries *e, const struct blkup_entry *entry)
         return true;
 }
 
+/* The list of partitions is what could not be read: the table stands without it, with what was listed so far. */
+static enum blkup_outcome try_without_list(struct blkup_probe *p, const struct blkup_table *t)
+{
+        unsigned n = p->n_partitions;
+        enum blkup_outcome o;
+
+        if (!p->view.wants_partitions)
+                return BLKUP_UNREADABLE;
+        p->view.wants_partitions = false;
+        o = blkup_table_try(&p->view, t, p->table, NULL);
+        p->view.wants_partitions = true;
+        p->n_partitions = n;
+        p->partitions_cut = true;
+        return o;
+}
+
 /* Looks for a table, the first success ends it. false: something has to be read first. */
 static bool look_tables(struct blkup_probe *p, const struct blkup_table **ret)
 {
@@ -225,6 +241,10 @@ static bool look_tables(struct blkup_probe *p, const struct blkup_table **ret)
                 list.table = t;
                 p->view.reason = NULL;
                 o = blkup_table_try(&p->view, t, p->table, &list.entries);
+                if (o == BLKUP_UNREADABLE) {
+                        note_open(p, t->name);
+                        o = try_without_list(p, t);
+                }
                 if (o == BLKUP_NEED)
                         return false;
                 if (o != BLKUP_NOT_THIS || p->view.reason)
@@ -233,8 +253,6 @@ static bool look_tables(struct blkup_probe *p, const struct blkup_table **ret)
                         *ret = t;
                         return true;
                 }
-                if (o == BLKUP_UNREADABLE)
-                        note_open(p, t->name);
                 p->n_partitions = 0;
         }
         return true;

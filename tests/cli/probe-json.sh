@@ -135,6 +135,29 @@ value '[.devices[0].partitions[].number]' '[1,2,5,6]'
 value '[.devices[0].partitions[].type]' '["0x83","0x5","0x82","0x83"]'
 value '.devices[0].partitions[0].flags' '"0x80"'
 value '.devices[0].partitions[2].start_sectors' 12288
+# A list that is too long, or cannot be read, ends before its end; the table stands, and a line says so.
+entry() { # TYPE START SIZE
+        printf '\0\0\0\0%b\0\0\0' "\\x$1"
+        printf '%b' "$(printf '\\x%02x' $(($2 & 255)) $(($2 >> 8)) 0 0 $(($3 & 255)) $(($3 >> 8)) 0 0)"
+}
+sector() { # ENTRY ENTRY, as arguments of entry()
+        head -c 446 /dev/zero
+        # shellcheck disable=SC2086
+        { entry $1; entry $2; }
+        head -c 32 /dev/zero
+        printf '\x55\xaa'
+}
+{
+        sector '05 1 2000' '00 0 0'
+        for ((i = 1; i <= 200; i++)); do sector "83 1000 1" "05 $i 1"; done
+        # room for what was promised
+        head -c 1M /dev/zero
+} >chain.img
+json 'a long chain' 0 --partitions chain.img
+value '.devices[0].pttype' '"dos"'
+value '.devices[0].partitions | length > 100' true
+value '.devices[0].error | startswith("gave up")' true
+is 'a long chain: one line' "$(cat err.txt)" "$(jq -r '"blkup: probe: chain.img: warning: " + .devices[0].error' out.txt)"
 json 'partitions of a file system' 0 --partitions a.img
 value '.devices[0].partitions' '[]'
 json 'partitions of nothing' 2 --partitions empty.img
