@@ -21,6 +21,8 @@
 #include "mount/mounter.h"
 
 #define MAX_PARTITIONS_BYTES (4u << 20)
+#define MAX_DEVICES 65536u
+#define MAX_THREADS 31
 
 static const struct {
         const char *bytes;
@@ -104,12 +106,58 @@ static bool read_short(const char *root, char *ret, size_t cap, size_t *ret_n)
         return false;
 }
 
+/* Devices to be looked at, by as many threads as there are devices, up to MAX_THREADS: a look is a wait. */
+struct search {
+        const char *root;
+        const char **names;
+        size_t n, cap, next; /* next: atomic */
+        pthread_mutex_t lock;
+        char found[256]; /* "" = none so far */
+};
+
+static void *look(void *arg)
+{
+        struct search *s = arg;
+        size_t i;
+
+        /* Ends: each device is taken once. */
+        while ((i = __atomic_fetch_add(&s->next, 1, __ATOMIC_RELAXED)) < s->n) {
+                char path[256];
+
+                if (!has_image(s->root, s->names[i], path, sizeof(path)))
+                        continue;
+                (void) pthread_mutex_lock(&s->lock);
+                memcpy(s->found, path, sizeof(path));
+                (void) pthread_mutex_unlock(&s->lock);
+        }
+        return NULL;
+}
+
+/* true: an image was found. */
+static bool look_at_all(struct search *s, char *ret, size_t cap)
+{
+        pthread_t threads[MAX_THREADS];
+        size_t n = 0;
+
+        (void) pthread_mutex_init(&s->lock, NULL);
+        /* Two looks cost less than a thread. */
+        while (s->n > 2 && n + 1 < s->n && n < MAX_THREADS && pthread_create(&threads[n], NULL, look, s) == 0)
+                n++;
+        (void) look(s);
+        for (size_t i = 0; i < n; i++)
+                (void) pthread_join(threads[i], NULL);
+        (void) pthread_mutex_destroy(&s->lock);
+        blkup_mount_copy(ret, cap, s->found);
+        return s->found[0];
+}
+
 /* Every device that has a size: one read of /proc/partitions, and ten bytes of each. */
 static bool scan(const struct blkup_mounter *m, dev_t own, char *ret, size_t cap)
 {
         BLKUP_CLEANUP_FREE char *long_text = NULL;
         char short_text[4096], *text = short_text, *at, *line;
-        bool good;
+        struct search s = { .root = m->settings.root };
+        bool good, found;
         size_t n;
 
         if (!read_short(m->settings.root, short_text, sizeof(short_text), &n)) {
@@ -138,10 +186,13 @@ static bool scan(const struct blkup_mounter *m, dev_t own, char *ret, size_t cap
                 if (!*column || strstr(column, "..") || strncmp(column, "ram", 3) == 0 ||
                     strncmp(column, "zram", 4) == 0 || is_skipped(m, own, major, minor))
                         continue;
-                if (has_image(m->settings.root, column, ret, cap))
-                        return true;
+                if (blkup_host_reserve((void **) &s.names, &s.cap, s.n, sizeof(*s.names), MAX_DEVICES) < 0)
+                        break;
+                s.names[s.n++] = column;
         }
-        return false;
+        found = look_at_all(&s, ret, cap);
+        free(s.names);
+        return found;
 }
 
 enum blkup_hibernation blkup_mount_look_for_hibernation(struct blkup_mounter *m, dev_t own, char *ret,
