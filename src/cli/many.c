@@ -519,8 +519,8 @@ static int run_workers(struct run *run)
                         any |= run->workers[k].pid != 0;
                 }
                 if (!any) {
-                        /* One was killed between taking a thing and saying so, or had no successor: its things
-                         * are nobody's. */
+                        /* One was killed between taking a thing and saying so, or had no successor: its
+                         * things are nobody's. */
                         r = start_for_rest(run);
                         continue;
                 }

@@ -47,8 +47,8 @@ struct blkup_cli_many {
         bool keep_stderr; /* the processes may write to stderr themselves (--debug) */
 };
 
-/* Where no (more) processes can be made, fewer answer, or this one; with a time limit that is an error. 0, or a
- * negative errno. */
+/* Where no (more) processes can be made, fewer answer, or this one; with a time limit that is an error. 0,
+ * or a negative errno. */
 BLKUP_MUST_CHECK int blkup_cli_many_run(const struct blkup_cli_many *m);
 
 /* A copy of name at the end of *names, which grows. -ENOMEM. */

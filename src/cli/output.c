@@ -18,8 +18,8 @@ void blkup_cli_prepare_streams(void)
                          * still fail with EBADF, as they would on the closed descriptor; "/" exists where
                          * /dev/null may not. */
                         (void) !open("/", O_PATH); /* stays open, also in children: that is its purpose */
-        /* Both come back as errors of the write, which are told; a signal would also leave a half-written file
-         * behind. */
+        /* Both come back as errors of the write, which are told; a signal would also leave a half-written
+         * file behind. */
         (void) signal(SIGPIPE, SIG_IGN);
         (void) signal(SIGXFSZ, SIG_IGN);
         /* A line in one write: lines of several processes on one terminal or log stay whole. */

@@ -131,9 +131,9 @@ static bool is_dropped(int error)
                error == -ENOTBLK || error == -EISDIR;
 }
 
-/* The device cannot be opened, by this user or without a medium, or is not as large as the area: blkid's 2. With
- * all other errors (no descriptor or memory left, a read error, a server that is gone) it may be there and hold
- * anything, so they are no 2, which some take for "empty". */
+/* The device cannot be opened, by this user or without a medium, or is not as large as the area: blkid's 2.
+ * With all other errors (no descriptor or memory left, a read error, a server that is gone) it may be there
+ * and hold anything, so they are no 2, which some take for "empty". */
 static bool is_refused(int error)
 {
         return error == -EACCES || error == -EPERM || error == -ENXIO || error == -ENODEV ||

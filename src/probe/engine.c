@@ -212,7 +212,8 @@ static bool part_entry(struct blkup_entries *e, const struct blkup_entry *entry)
         return true;
 }
 
-/* The list of partitions is what could not be read: the table stands without it, with what was listed so far. */
+/* The list of partitions is what could not be read: the table stands without it, with what was listed so
+ * far. */
 static enum blkup_outcome try_without_list(struct blkup_probe *p, const struct blkup_table *t)
 {
         unsigned n = p->n_partitions;
