@@ -151,6 +151,8 @@ static bool look_at_all(struct search *s, char *ret, size_t cap)
         return s->found[0];
 }
 
+#define UNLISTED "perhaps a device that cannot be listed (is /proc mounted?)"
+
 /* Every device that has a size: one read of /proc/partitions, and ten bytes of each. */
 static bool scan(const struct blkup_mounter *m, dev_t own, char *ret, size_t cap)
 {
@@ -162,9 +164,16 @@ static bool scan(const struct blkup_mounter *m, dev_t own, char *ret, size_t cap
 
         if (!read_short(m->settings.root, short_text, sizeof(short_text), &n)) {
                 if (blkup_host_read(m->settings.root, "proc/partitions", MAX_PARTITIONS_BYTES, &long_text,
-                                    &n) < 0)
-                        return false;
+                                    &n) < 0) {
+                        /* What cannot be listed may hold an image. */
+                        blkup_mount_copy(ret, cap, UNLISTED);
+                        return true;
+                }
                 text = long_text;
+        }
+        if (n == 0) { /* not even the heading */
+                blkup_mount_copy(ret, cap, UNLISTED);
+                return true;
         }
         at = text;
         /* Ends: each turn goes past one line. */
@@ -186,8 +195,11 @@ static bool scan(const struct blkup_mounter *m, dev_t own, char *ret, size_t cap
                 if (!*column || strstr(column, "..") || strncmp(column, "ram", 3) == 0 ||
                     strncmp(column, "zram", 4) == 0 || is_skipped(m, own, major, minor))
                         continue;
-                if (blkup_host_reserve((void **) &s.names, &s.cap, s.n, sizeof(*s.names), MAX_DEVICES) < 0)
-                        break;
+                if (blkup_host_reserve((void **) &s.names, &s.cap, s.n, sizeof(*s.names), MAX_DEVICES) < 0) {
+                        blkup_mount_copy(ret, cap, UNLISTED);
+                        free(s.names);
+                        return true;
+                }
                 s.names[s.n++] = column;
         }
         found = look_at_all(&s, ret, cap);

@@ -41,4 +41,11 @@ umount m
 losetup -d "$loop" "$swap"
 gives 'gone with it' 0 "$blkup" mount a.img m
 umount m
+# What cannot be listed may hold one: no answer is not "none".
+mount --bind /dev/null /proc/partitions
+says 'no list of devices' 32 'cannot be listed' "$blkup" mount a.img m
+no_if 'nothing is mounted without the list' mounted m
+gives 'read-only without the list' 0 "$blkup" mount -r a.img m
+umount m
+umount /proc/partitions
 finish

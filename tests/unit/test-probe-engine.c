@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The engine with a registry of this test's own: each format does what the bytes behind its magic tell it to, so who wins,
- * what is read and when can be said exactly.
+ * The engine with a registry of this test's own: each format does what the bytes behind its magic tell it to,
+ * so who wins, what is read and when can be said exactly.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,22 @@
 #include "probe/format.h"
 
 /* -- the registry: a format's magic is its name, its place the number of its row times 2048 -- */
-enum { FIRST, RAID, TOLERANT, VFAT, SECOND, OTHER, EACH_MAGIC, ONE_MAGIC, WHOLE, LARGE, NO_MAGIC, TAIL, LATE, N_ROWS };
+enum {
+        FIRST,
+        RAID,
+        TOLERANT,
+        VFAT,
+        SECOND,
+        OTHER,
+        EACH_MAGIC,
+        ONE_MAGIC,
+        WHOLE,
+        LARGE,
+        NO_MAGIC,
+        TAIL,
+        LATE,
+        N_ROWS
+};
 #define PLACE(row) ((row) * 2048u)
 #define ACTION 8 /* behind the start of the magic: one letter; then 8 bytes, a number */
 
@@ -73,11 +88,11 @@ static enum blkup_outcome act(struct blkup_view *v, uint64_t at, unsigned row, s
         return BLKUP_FOUND;
 }
 
-#define CHECK(name, row)                                                                                         \
-        static enum blkup_outcome check_##name(struct blkup_view *v, const struct blkup_hit *hit,                \
-                                               struct blkup_found *ret)                                          \
-        {                                                                                                        \
-                return act(v, hit->base, row, ret);                                                              \
+#define CHECK(name, row)                                                                          \
+        static enum blkup_outcome check_##name(struct blkup_view *v, const struct blkup_hit *hit, \
+                                               struct blkup_found *ret)                           \
+        {                                                                                         \
+                return act(v, hit->base, row, ret);                                               \
         }
 CHECK(first, FIRST)
 CHECK(raid, RAID)
@@ -92,7 +107,8 @@ CHECK(large, LARGE)
 CHECK(tail, TAIL)
 CHECK(late, LATE)
 
-static enum blkup_outcome check_no_magic(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
+static enum blkup_outcome check_no_magic(struct blkup_view *v, const struct blkup_hit *hit,
+                                         struct blkup_found *ret)
 {
         struct blkup_bytes b;
 
@@ -111,8 +127,10 @@ static const struct blkup_magic magics[N_ROWS][2] = {
         [VFAT] = { MAGIC(VFAT, "the vfat") },
         [SECOND] = { MAGIC(SECOND, "secondfs") },
         [OTHER] = { MAGIC(OTHER, "of other") },
-        [EACH_MAGIC] = { MAGIC(EACH_MAGIC, "each one"), { .at = PLACE(EACH_MAGIC) + 64, .len = 8, .bytes = "each two" } },
-        [ONE_MAGIC] = { MAGIC(ONE_MAGIC, "only one"), { .at = PLACE(ONE_MAGIC) + 64, .len = 8, .bytes = "only two" } },
+        [EACH_MAGIC] = { MAGIC(EACH_MAGIC, "each one"),
+                         { .at = PLACE(EACH_MAGIC) + 64, .len = 8, .bytes = "each two" } },
+        [ONE_MAGIC] = { MAGIC(ONE_MAGIC, "only one"),
+                        { .at = PLACE(ONE_MAGIC) + 64, .len = 8, .bytes = "only two" } },
         [WHOLE] = { MAGIC(WHOLE, "on whole") },
         [LARGE] = { MAGIC(LARGE, "on large") },
         [TAIL] = { { .at = 4096, .len = 8, .bytes = "the tail", .anchor = BLKUP_FROM_END_4K } },
@@ -120,9 +138,13 @@ static const struct blkup_magic magics[N_ROWS][2] = {
 };
 static const struct blkup_needed needs[] = { { .at = PLACE(NO_MAGIC), .len = 8 } };
 
-#define FORMAT(name_, row, usage_, n, ...)                                                                       \
-        static const struct blkup_format format_##name_ = { .name = #name_, .usage = BLKUP_USAGE_##usage_,       \
-                .magics = magics[row], .n_magics = n, .check = check_##name_, __VA_ARGS__ }
+#define FORMAT(name_, row, usage_, n, ...)                                                 \
+        static const struct blkup_format format_##name_ = { .name = #name_,                \
+                                                            .usage = BLKUP_USAGE_##usage_, \
+                                                            .magics = magics[row],         \
+                                                            .n_magics = n,                 \
+                                                            .check = check_##name_,        \
+                                                            __VA_ARGS__ }
 FORMAT(first, FIRST, FILESYSTEM, 1, .flags = 0);
 FORMAT(raid, RAID, RAID, 1, .flags = 0);
 FORMAT(tolerant, TOLERANT, FILESYSTEM, 1, .flags = BLKUP_TOLERANT);
@@ -138,13 +160,14 @@ FORMAT(tail, TAIL, RAID, 1, .flags = 0);
 FORMAT(late, LATE, OTHER, 1, .flags = BLKUP_LATE);
 
 const struct blkup_format *const blkup_formats[] = {
-        &format_first, &format_raid, &format_tolerant, &format_vfat, &format_second, &format_other, &format_each_magic,
-        &format_one_magic, &format_whole, &format_large, &format_no_magic, &format_tail, &format_late,
+        &format_first,    &format_raid,       &format_tolerant,  &format_vfat,  &format_second,
+        &format_other,    &format_each_magic, &format_one_magic, &format_whole, &format_large,
+        &format_no_magic, &format_tail,       &format_late,
 };
 const unsigned blkup_n_formats = N_ROWS;
 
-static enum blkup_outcome check_dos(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret,
-                                    struct blkup_entries *e)
+static enum blkup_outcome check_dos(struct blkup_view *v, const struct blkup_hit *hit,
+                                    struct blkup_found *ret, struct blkup_entries *e)
 {
         struct blkup_bytes b;
 
@@ -152,7 +175,9 @@ static enum blkup_outcome check_dos(struct blkup_view *v, const struct blkup_hit
         BLKUP_FETCH(v, 0, 512, &b);
         blkup_found_string(ret, "PTUUID", "12345678");
         for (unsigned i = 0; v->wants_partitions && i < b.data[440]; i++) {
-                const struct blkup_entry entry = { .number = i + 1, .start_sectors = 2048 * (i + 1), .size_sectors = 2048, .type = 0x83 };
+                const struct blkup_entry entry = {
+                        .number = i + 1, .start_sectors = 2048 * (i + 1), .size_sectors = 2048, .type = 0x83
+                };
 
                 if (!e->entry(e, &entry))
                         break;
@@ -160,8 +185,8 @@ static enum blkup_outcome check_dos(struct blkup_view *v, const struct blkup_hit
         return BLKUP_FOUND;
 }
 
-static enum blkup_outcome check_second_table(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret,
-                                             struct blkup_entries *e)
+static enum blkup_outcome check_second_table(struct blkup_view *v, const struct blkup_hit *hit,
+                                             struct blkup_found *ret, struct blkup_entries *e)
 {
         (void) hit;
         (void) ret;
@@ -171,8 +196,12 @@ static enum blkup_outcome check_second_table(struct blkup_view *v, const struct 
 
 static const struct blkup_magic dos_magic = { .at = 510, .len = 2, .bytes = "\x55\xaa" };
 static const struct blkup_magic second_magic = { .at = 1024, .len = 8, .bytes = "a table!" };
-static const struct blkup_table table_dos = { .name = "dos", .magics = &dos_magic, .n_magics = 1, .check = check_dos };
-static const struct blkup_table table_second = { .name = "second", .magics = &second_magic, .n_magics = 1, .check = check_second_table };
+static const struct blkup_table table_dos = {
+        .name = "dos", .magics = &dos_magic, .n_magics = 1, .check = check_dos
+};
+static const struct blkup_table table_second = {
+        .name = "second", .magics = &second_magic, .n_magics = 1, .check = check_second_table
+};
 const struct blkup_table *const blkup_tables[] = { &table_dos, &table_second };
 const unsigned blkup_n_tables = 2;
 
@@ -268,7 +297,8 @@ static void each_format_is_found_alone(void **state)
                 expect_type(blkup_formats[row]->name);
                 expect_hits(blkup_formats[row]->name, NULL);
                 assert_string_equal(blkup_probe_lookup(prober, "LABEL"), "LABEL");
-                assert_string_equal(blkup_probe_lookup(prober, "USAGE"), blkup_usage_name(blkup_formats[row]->usage));
+                assert_string_equal(blkup_probe_lookup(prober, "USAGE"),
+                                    blkup_usage_name(blkup_formats[row]->usage));
                 assert_int_equal(looked[row], 1);
         }
 }
@@ -606,7 +636,8 @@ static void no_sector_is_read_twice(void **state)
         log = blkup_block_recorder_log(device, &n);
         for (size_t i = 0; i < n; i++)
                 for (size_t k = 0; k < i; k++)
-                        assert_false(log[i].at < log[k].at + log[k].len && log[k].at < log[i].at + log[i].len);
+                        assert_false(log[i].at < log[k].at + log[k].len &&
+                                     log[k].at < log[i].at + log[i].len);
         (void) blkup_block_close(device);
 }
 
@@ -683,7 +714,8 @@ static void an_error_is_no_answer(void **state)
 {
         (void) state;
         blank(SIZE);
-        around_a_fault((struct blkup_fault_rule){ .what = BLKUP_FAULT_ERROR, .is_for_good = true, .at = PLACE(SECOND), .len = 512 });
+        around_a_fault((struct blkup_fault_rule){
+                .what = BLKUP_FAULT_ERROR, .is_for_good = true, .at = PLACE(SECOND), .len = 512 });
         look();
         expect_trouble(BLKUP_VERDICT_UNKNOWN, "read error at 8192: Input/output error");
         /* What is elsewhere is found. */
@@ -704,7 +736,8 @@ static void an_error_that_passes_is_forgotten(void **state)
         for (uint64_t n = 1; n < 30; n++) {
                 blank(SIZE);
                 plant(FIRST, ' ', 0);
-                around_a_fault((struct blkup_fault_rule){ .what = BLKUP_FAULT_ERROR, .nth = n, .at = 512, .len = SIZE });
+                around_a_fault((struct blkup_fault_rule){
+                        .what = BLKUP_FAULT_ERROR, .nth = n, .at = 512, .len = SIZE });
                 look();
                 expect_type("first");
                 (void) blkup_block_close(device);
@@ -715,7 +748,8 @@ static void a_short_device_is_an_error_too(void **state)
 {
         (void) state;
         blank(SIZE);
-        around_a_fault((struct blkup_fault_rule){ .what = BLKUP_FAULT_SHORT, .is_for_good = true, .at = SIZE - 8192, .len = 8192 });
+        around_a_fault((struct blkup_fault_rule){
+                .what = BLKUP_FAULT_SHORT, .is_for_good = true, .at = SIZE - 8192, .len = 8192 });
         look();
         expect_trouble(BLKUP_VERDICT_UNKNOWN, "short read at");
         (void) blkup_block_close(device);
