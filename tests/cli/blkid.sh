@@ -34,6 +34,8 @@ both() {
         shift
         timeout 20 "$theirs" "$@" >theirs.txt 2>theirs.err || a=$?
         timeout 20 "$ours" "$@" >ours.txt 2>ours.err || b=$?
+        # A search looks at all devices of the machine. Where one of them cannot be read, "nobody has it" cannot be said.
+        if [ "$a" = 2 ] && [ "$b" = 4 ] && grep -q '^blkup: blkid: /dev/.*nothing can be said' ours.err; then b=2; fi
         if [ "$a" = "$b" ] && cmp -s theirs.txt ours.txt; then
                 pass
         else
