@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* What is asked for: lines of the fstab, places, images; and which device each means. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "bringup/cold.h"
+#include "mount/names.h"
+
+static char *copy(const char *s)
+{
+        return s ? strdup(s) : NULL;
+}
+
+static int add(struct blkup_coldplug *c, const struct blkup_coldplug_entry *model, const char *types)
+{
+        size_t i = c->n_entries;
+        struct blkup_coldplug_entry *entries = realloc(c->entries, (i + 1) * sizeof(*entries));
+        struct blkup_cold_entry *cold;
+
+        if (!entries)
+                return -ENOMEM;
+        c->entries = entries;
+        cold = realloc(c->cold, (i + 1) * sizeof(*cold));
+        if (!cold)
+                return -ENOMEM;
+        c->cold = cold;
+        entries[i] = *model;
+        entries[i].source = copy(model->source);
+        entries[i].target = copy(model->target);
+        entries[i].options = copy(model->options);
+        cold[i] = (struct blkup_cold_entry){
+                .run = c, .index = i, .types = copy(types), .locate_node = BLKUP_POOL_NONE,
+                .finish_node = BLKUP_POOL_NONE, .check_node = BLKUP_POOL_NONE, .mount_node = BLKUP_POOL_NONE,
+        };
+        c->n_entries++;
+        return entries[i].source && (entries[i].target || !model->target) && entries[i].options ? 0 : -ENOMEM;
+}
+
+static bool is_for_us(const struct blkup_fstab_entry *e)
+{
+        return strcmp(e->types, "swap") != 0 && strcmp(e->types, "ignore") != 0 && e->target[0] == '/' &&
+               strcmp(e->target, "/") != 0 && !blkup_fstab_has_option(e, "noauto");
+}
+
+/* A path of the fstab that leads to a regular file: probed and finished like an image. */
+static int device_of_path(struct blkup_coldplug *c, const char *path, size_t *ret)
+{
+        struct stat st;
+
+        if (c->root || stat(path, &st) < 0)
+                return 0;
+        if (S_ISREG(st.st_mode))
+                return blkup_cold_add_image(c, path, ret);
+        for (size_t i = 0; S_ISBLK(st.st_mode) && i < c->n_devices; i++)
+                if (!c->devices[i]->d.is_image && c->devices[i]->d.dev_major == major(st.st_rdev) &&
+                    c->devices[i]->d.dev_minor == minor(st.st_rdev))
+                        *ret = i;
+        return 0;
+}
+
+static int collect_fstab(struct blkup_coldplug *c, const struct blkup_fstab *t)
+{
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < t->n; i++) {
+                const struct blkup_fstab_entry *e = &t->entries[i];
+                struct blkup_coldplug_entry model = {
+                        .kind = BLKUP_COLDPLUG_FSTAB,
+                        .line = e->line,
+                        .source = e->source,
+                        .target = e->target,
+                        .options = e->options,
+                        .passno = e->passno,
+                        .device = BLKUP_COLDPLUG_NO_DEVICE,
+                        .is_optional = blkup_fstab_has_option(e, "nofail"),
+                };
+
+                if (is_for_us(e))
+                        r = add(c, &model, strcmp(e->types, "none") == 0 ? NULL : e->types);
+        }
+        return r;
+}
+
+static int collect_places(struct blkup_coldplug *c)
+{
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < c->s.n_places; i++) {
+                struct blkup_coldplug_entry model = {
+                        .kind = BLKUP_COLDPLUG_PLACE, .source = c->s.places[i].source,
+                        .target = c->s.places[i].target, .options = "nosuid,nodev",
+                        .device = BLKUP_COLDPLUG_NO_DEVICE,
+                };
+
+                r = add(c, &model, NULL);
+        }
+        return r;
+}
+
+/* The last part of the path without its suffix; a number behind it where an earlier image has the same. */
+static int name_of(const struct blkup_coldplug *c, const char *path, char *ret, size_t cap)
+{
+        const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+        int len = dot && dot > name ? (int) (dot - name) : (int) strlen(name);
+        unsigned number = 1;
+        size_t i;
+
+        if (len == 0 || (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.'))))
+                return -EINVAL;
+        (void) snprintf(ret, cap, "%s/%.*s", c->image_folder, len, name);
+again:
+        for (i = 0; i < c->n_entries; i++) {
+                if (!c->entries[i].target || strcmp(c->entries[i].target, ret) != 0)
+                        continue;
+                number++;
+                if (snprintf(ret, cap, "%s/%.*s-%u", c->image_folder, len, name, number) >= (int) cap)
+                        return -ENAMETOOLONG;
+                goto again; /* ends: each turn takes a number that no earlier turn had, and entries are finite
+                             */
+        }
+        return 0;
+}
+
+static int collect_images(struct blkup_coldplug *c, struct blkup_error *err)
+{
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < c->s.n_images; i++) {
+                struct blkup_coldplug_entry model = {
+                        .kind = BLKUP_COLDPLUG_IMAGE,
+                        .source = c->s.images[i],
+                        /* Without `finish` in words nothing is written, not even a journal that is replayed:
+                         * the loop device of a read-only mount is read-only itself. */
+                        .options = c->s.finish == BLKUP_COLDPLUG_FINISH_NEVER ? "ro,nosuid,nodev"
+                                                                              : "nosuid,nodev",
+                };
+                char target[4096];
+
+                if (c->image_folder) {
+                        r = name_of(c, c->s.images[i], target, sizeof(target));
+                        if (r < 0)
+                                return blkup_fail_errno(err, r, "%s: no name for a mount point",
+                                                        c->s.images[i]);
+                        model.target = target;
+                }
+                r = blkup_cold_add_image(c, c->s.images[i], &model.device);
+                if (r == 0)
+                        r = add(c, &model, NULL);
+        }
+        return r;
+}
+
+int blkup_cold_collect(struct blkup_coldplug *c, struct blkup_error *err)
+{
+        int r = 0;
+
+        if (c->s.n_images > 0)
+                return collect_images(c, err);
+        if (c->s.fstab)
+                r = collect_fstab(c, c->s.fstab);
+        if (r == 0)
+                r = collect_places(c);
+        for (size_t i = 0; r == 0 && i < c->n_entries; i++)
+                if (c->entries[i].source[0] == '/' &&
+                    !(c->cold[i].types && blkup_mount_is_nodev_type(c->cold[i].types)))
+                        r = device_of_path(c, c->entries[i].source, &c->entries[i].device);
+        return r;
+}
+
+/* ---- which device ---- */
+
+static bool carries(const struct blkup_cold_device *d, const char *name, const char *value)
+{
+        /* Identifiers are hexadecimal: case does not matter. Labels are text. */
+        if (strcmp(name, "UUID") == 0)
+                return d->d.uuid && strcasecmp(d->d.uuid, value) == 0;
+        if (strcmp(name, "PARTUUID") == 0)
+                return d->part_uuid && strcasecmp(d->part_uuid, value) == 0;
+        if (strcmp(name, "LABEL") == 0)
+                return d->d.label && strcmp(d->d.label, value) == 0;
+        if (strcmp(name, "PARTLABEL") == 0)
+                return d->part_label && strcmp(d->part_label, value) == 0;
+        return false;
+}
+
+/* Something that stands under another device carries the same tag as that one, which is the one that is
+ * meant; a snapshot has its origin's. */
+static bool counts(const struct blkup_cold_device *d)
+{
+        return d->d.bar != BLKUP_COLDPLUG_HELD && d->d.bar != BLKUP_COLDPLUG_MULTIPATH &&
+               d->d.bar != BLKUP_COLDPLUG_SNAPSHOT;
+}
+
+/* Members of one btrfs: the same UUID, each with its own UUID_SUB. */
+static bool belong_together(const struct blkup_cold_device *a, const struct blkup_cold_device *b)
+{
+        return a->d.type && b->d.type && strcmp(a->d.type, "btrfs") == 0 && strcmp(b->d.type, "btrfs") == 0 &&
+               a->uuid_sub && b->uuid_sub && strcmp(a->uuid_sub, b->uuid_sub) != 0;
+}
+
+/* 0; -ENOENT: none yet; -ENOTUNIQ. */
+static int find_tag(struct blkup_coldplug *c, const char *name, const char *value, size_t *ret,
+                    size_t *ret_other)
+{
+        size_t found = BLKUP_COLDPLUG_NO_DEVICE, barred = BLKUP_COLDPLUG_NO_DEVICE;
+
+        for (size_t i = 0; i < c->n_devices; i++) {
+                if (!carries(c->devices[i], name, value))
+                        continue;
+                if (!counts(c->devices[i])) {
+                        if (barred == BLKUP_COLDPLUG_NO_DEVICE)
+                                barred = i;
+                } else if (found == BLKUP_COLDPLUG_NO_DEVICE) {
+                        found = i;
+                } else if (!belong_together(c->devices[found], c->devices[i])) {
+                        *ret = found;
+                        *ret_other = i;
+                        return -ENOTUNIQ;
+                }
+        }
+        if (found == BLKUP_COLDPLUG_NO_DEVICE)
+                found = barred;
+        *ret = found;
+        return found == BLKUP_COLDPLUG_NO_DEVICE ? -ENOENT : 0;
+}
+
+/* --only: by the text of the entry, or by what is on its device. */
+static bool is_only(const struct blkup_coldplug *c, const struct blkup_coldplug_entry *e)
+{
+        if (c->s.n_only == 0)
+                return true;
+        for (size_t i = 0; i < c->s.n_only; i++) {
+                const char *name, *value;
+
+                if (strcmp(c->s.only[i], e->source) == 0)
+                        return true;
+                if (e->device == BLKUP_COLDPLUG_NO_DEVICE)
+                        continue;
+                if (strcmp(c->s.only[i], c->devices[e->device]->d.path) == 0 ||
+                    (blkup_mount_split_tag(c->s.only[i], &name, &value) &&
+                     carries(c->devices[e->device], name, value)))
+                        return true;
+        }
+        return false;
+}
+
+static bool decide(struct blkup_coldplug *c, size_t index, int error)
+{
+        struct blkup_coldplug_entry *e = &c->entries[index];
+        struct blkup_cold_entry *cold = &c->cold[index];
+        struct blkup_coldplug_step *s = &e->steps[BLKUP_COLDPLUG_PROBE];
+
+        cold->is_located = true;
+        cold->locate_error = error;
+        e->is_left_out = !is_only(c, e);
+        s->error = e->is_left_out ? 0 : error;
+        s->state = e->is_left_out ? BLKUP_COLDPLUG_NOT_ASKED
+                   : error == 0   ? BLKUP_COLDPLUG_DONE
+                   : e->is_optional && error == -ENOENT ? BLKUP_COLDPLUG_SKIPPED
+                                                        : BLKUP_COLDPLUG_FAILED;
+        /* What is left out does nothing, and stands in nobody's way. */
+        if (e->is_left_out)
+                cold->locate_error = 0;
+        return true;
+}
+
+/* The device is known: has it answered? */
+static bool decide_device(struct blkup_coldplug *c, size_t index)
+{
+        struct blkup_coldplug_entry *e = &c->entries[index];
+        struct blkup_cold_device *d = c->devices[e->device];
+        struct blkup_coldplug_step *s = &e->steps[BLKUP_COLDPLUG_PROBE];
+
+        if (!d->is_over)
+                return false;
+        if (d->d.probe.state == BLKUP_COLDPLUG_DONE) {
+                if (!d->has_owner) {
+                        d->has_owner = true;
+                        d->owner = index;
+                }
+                return decide(c, index, 0);
+        }
+        blkup_cold_say(s, "%s: %s", d->d.path, d->d.probe.text ? d->d.probe.text : "was not probed");
+        return decide(c, index, d->d.probe.error ? d->d.probe.error : -EIO);
+}
+
+bool blkup_cold_locate(struct blkup_coldplug *c, size_t index)
+{
+        struct blkup_coldplug_entry *e = &c->entries[index];
+        struct blkup_cold_entry *cold = &c->cold[index];
+        struct blkup_coldplug_step *s = &e->steps[BLKUP_COLDPLUG_PROBE];
+        const char *name, *value;
+        size_t other = 0;
+        int r;
+
+        if (cold->is_located)
+                return true;
+        if (e->device != BLKUP_COLDPLUG_NO_DEVICE)
+                return decide_device(c, index);
+        if (blkup_mount_split_tag(e->source, &name, &value)) {
+                r = find_tag(c, name, value, &e->device, &other);
+                if (r == -ENOTUNIQ) {
+                        blkup_cold_say(s, "%s and %s both carry %s: refused, one may be a copy of the other",
+                                       c->devices[e->device]->d.path, c->devices[other]->d.path, e->source);
+                        return decide(c, index, r);
+                }
+                if (r == 0)
+                        return decide_device(c, index);
+        } else if (e->source[0] == '/' && strncmp(e->source, "/dev/", 5) == 0) {
+                for (size_t i = 0; c->root && i < c->n_devices; i++)
+                        if (strcmp(c->devices[i]->d.path, e->source) == 0)
+                                e->device = i;
+                if (e->device == BLKUP_COLDPLUG_NO_DEVICE &&
+                    device_of_path(c, e->source, &e->device) == 0 && e->device == BLKUP_COLDPLUG_NO_DEVICE &&
+                    (c->root || access(e->source, F_OK) == 0)) {
+                        blkup_cold_say(s, "%s is not among the devices that are looked at", e->source);
+                        return decide(c, index, -ENODEV);
+                }
+                if (e->device != BLKUP_COLDPLUG_NO_DEVICE)
+                        return decide_device(c, index);
+        } else {
+                return decide(c, index, 0); /* no device: tmpfs, a bind */
+        }
+        if (c->n_open > 0 || !c->is_closed)
+                return false;
+        blkup_cold_say(s, "no device is or carries %s", e->source);
+        return decide(c, index, -ENOENT);
+}
+
+void blkup_cold_locate_pending(struct blkup_coldplug *c)
+{
+        for (size_t i = 0; i < c->n_entries; i++) {
+                struct blkup_cold_entry *cold = &c->cold[i];
+
+                if (!cold->is_pending || cold->is_located || !blkup_cold_locate(c, i))
+                        continue;
+                cold->is_pending = false;
+                (void) !blkup_pool_complete(c->pool, cold->locate_node, cold->locate_error,
+                                            c->entries[i].steps[BLKUP_COLDPLUG_PROBE].text);
+        }
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Probing, each device in a thread of its own, what is read being looked at in a cage.
+ *
+ * A device has two nodes: `probe`, and `end`, which comes after the probe however that ended.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "block/block.h"
+#include "bringup/cold.h"
+
+static struct blkup_cold_prober *make_prober(bool *no_cage)
+{
+        struct blkup_cold_prober *e = calloc(1, sizeof(*e));
+        int r = 0;
+
+        if (e)
+                e->p = blkup_probe_new();
+        if (!e || !e->p) {
+                free(e);
+                return NULL;
+        }
+        if (!*no_cage)
+                r = blkup_probe_set_cage(e->p, true);
+        if (r == -ENOSYS)
+                *no_cage = true;
+        else if (r < 0) {
+                blkup_probe_unref(e->p);
+                free(e);
+                return NULL;
+        }
+        return e;
+}
+
+/* A device that hangs keeps its prober: there is no limit but that of the threads. */
+static struct blkup_cold_prober *take_prober(struct blkup_coldplug *c)
+{
+        struct blkup_cold_prober *e;
+        bool no_cage;
+
+        (void) pthread_mutex_lock(&c->lock);
+        e = c->free_probers;
+        if (e)
+                c->free_probers = e->next;
+        no_cage = c->no_cage;
+        (void) pthread_mutex_unlock(&c->lock);
+        if (e)
+                return e;
+        e = make_prober(&no_cage);
+        (void) pthread_mutex_lock(&c->lock);
+        c->no_cage = no_cage;
+        (void) pthread_mutex_unlock(&c->lock);
+        return e;
+}
+
+static void give_prober(struct blkup_coldplug *c, struct blkup_cold_prober *e)
+{
+        (void) pthread_mutex_lock(&c->lock);
+        e->next = c->free_probers;
+        c->free_probers = e;
+        (void) pthread_mutex_unlock(&c->lock);
+}
+
+void blkup_cold_free_probers(struct blkup_coldplug *c)
+{
+        /* Ends: the list gets shorter each turn. */
+        while (c->free_probers) {
+                struct blkup_cold_prober *e = c->free_probers;
+
+                c->free_probers = e->next;
+                blkup_probe_unref(e->p);
+                free(e);
+        }
+}
+
+static char *copy_of(const struct blkup_probe *p, const char *name)
+{
+        const char *value = blkup_probe_lookup(p, name);
+
+        return value ? strdup(value) : NULL;
+}
+
+static int probe(struct blkup_coldplug *c, struct blkup_probe *p, const char *path, enum blkup_verdict *ret,
+                 struct blkup_error *err)
+{
+        BLKUP_CLEANUP_BLOCK struct blkup_block *b = NULL;
+        int r;
+
+        if (!c->ops.open)
+                return blkup_probe_path(p, path, NULL, ret, err);
+        r = c->ops.open(c->ops.to, path, &b, err);
+        return r < 0 ? r : blkup_probe_block(p, b, ret, err);
+}
+
+/* What was found goes to the device; with the lock. */
+static void take_over(struct blkup_cold_device *d, const struct blkup_probe *p, enum blkup_verdict verdict)
+{
+        const char *trouble = blkup_probe_trouble(p);
+        struct blkup_io_stats io;
+
+        blkup_probe_stats(p, &io);
+        d->d.probe.bytes = io.bytes;
+        d->d.probe.reads = io.reads;
+        if (d->d.size_bytes == 0)
+                d->d.size_bytes = blkup_probe_size(p);
+        d->part_uuid = copy_of(p, "PART_ENTRY_UUID");
+        d->part_label = copy_of(p, "PART_ENTRY_NAME");
+        if (*trouble)
+                blkup_cold_say(&d->d.probe, "%s", trouble);
+        d->d.probe.state = BLKUP_COLDPLUG_DONE;
+        switch (verdict) {
+        case BLKUP_VERDICT_UNKNOWN:
+                d->d.probe.state = BLKUP_COLDPLUG_FAILED;
+                d->d.probe.error = -EIO;
+                return;
+        case BLKUP_VERDICT_AMBIVALENT:
+                d->d.bar = BLKUP_COLDPLUG_TWO_TYPES;
+                blkup_cold_say(&d->d.probe, "more than one file system: %s and %s",
+                               blkup_probe_hit(p, 0).type,
+                               blkup_probe_n_hits(p) > 1 ? blkup_probe_hit(p, 1).type : "another");
+                return;
+        case BLKUP_VERDICT_NOTHING:
+                if (!*trouble)
+                        blkup_cold_say(&d->d.probe, "nothing known is on it");
+                return;
+        case BLKUP_VERDICT_FOUND:
+                break;
+        }
+        d->d.type = copy_of(p, "TYPE");
+        d->d.usage = copy_of(p, "USAGE");
+        d->d.label = copy_of(p, "LABEL");
+        d->d.uuid = copy_of(p, "UUID");
+        d->uuid_sub = copy_of(p, "UUID_SUB");
+        if (!d->d.type)
+                d->d.type = copy_of(p, "PTTYPE");
+        if (d->d.usage && (strcmp(d->d.usage, "raid") == 0 || strcmp(d->d.usage, "crypto") == 0) &&
+            d->d.bar == BLKUP_COLDPLUG_FREE)
+                d->d.bar = BLKUP_COLDPLUG_MEMBER;
+        if (d->d.type && strcmp(d->d.type, "swsuspend") == 0 && !d->run->hibernation)
+                d->run->hibernation = strdup(d->d.path);
+}
+
+/* Nobody waits for d any more; with the lock. */
+static void set_over(struct blkup_coldplug *c, struct blkup_cold_device *d)
+{
+        if (d->is_over)
+                return;
+        d->is_over = true;
+        c->n_open--;
+        (void) pthread_cond_broadcast(&c->changed);
+        if (c->is_settled)
+                blkup_cold_locate_pending(c);
+}
+
+int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
+                         struct blkup_error *err)
+{
+        struct blkup_cold_device *d = arg;
+        struct blkup_coldplug *c = d->run;
+        enum blkup_verdict verdict = BLKUP_VERDICT_UNKNOWN;
+        struct blkup_error why = { 0 };
+        uint64_t start = blkup_now_ns();
+        struct blkup_cold_prober *e;
+        bool is_late;
+        int r;
+
+        (void) p;
+        (void) node;
+        (void) worker;
+        (void) err;
+        (void) pthread_mutex_lock(&c->lock);
+        d->began_ns = start;
+        (void) pthread_mutex_unlock(&c->lock);
+        e = take_prober(c);
+        r = e ? probe(c, e->p, d->d.path, &verdict, &why) : -ENOMEM;
+        (void) pthread_mutex_lock(&c->lock);
+        is_late = d->is_over || c->is_finished;
+        if (!is_late) {
+                d->d.probe.start_ns = start;
+                d->d.probe.end_ns = blkup_now_ns();
+                if (d->d.probe.end_ns - start > c->longest_ns)
+                        c->longest_ns = d->d.probe.end_ns - start;
+                if (r == 0) {
+                        take_over(d, e->p, verdict);
+                } else {
+                        d->d.probe.state = BLKUP_COLDPLUG_FAILED;
+                        d->d.probe.error = r;
+                        blkup_cold_say(&d->d.probe, "%s", *why.message ? why.message : strerror(-r));
+                }
+                set_over(c, d);
+        }
+        (void) pthread_mutex_unlock(&c->lock);
+        if (e)
+                give_prober(c, e);
+        return 0;
+}
+
+int blkup_cold_run_end(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
+                       struct blkup_error *err)
+{
+        struct blkup_cold_device *d = arg;
+        struct blkup_coldplug *c = d->run;
+
+        (void) p;
+        (void) node;
+        (void) worker;
+        (void) err;
+        (void) pthread_mutex_lock(&c->lock);
+        if (!d->is_over) {
+                d->d.probe.state = BLKUP_COLDPLUG_TIMED_OUT;
+                d->d.probe.error = -ETIMEDOUT;
+                d->d.probe.end_ns = blkup_now_ns();
+                d->d.probe.start_ns = d->d.probe.end_ns - blkup_cold_device_ns(c);
+                blkup_cold_say(&d->d.probe, "no answer within %.1f s",
+                               (double) blkup_cold_device_ns(c) / 1e9);
+                set_over(c, d);
+        }
+        (void) pthread_mutex_unlock(&c->lock);
+        return 0;
+}

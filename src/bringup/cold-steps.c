@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* finish, check, mount: one entry each, when its device is known. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "bringup/cold.h"
+#include "host/hostfile.h"
+#include "mount/names.h"
+
+/* What zeroes cost where no offload is: the sequential rate of a slow disk. */
+#define SLOW_BYTES_PER_S UINT64_C(150000000)
+/* mke2fs puts the tables of 16 groups side by side (flex_bg): one request for all of them. */
+#define FLEX_GROUPS 16u
+
+/* Devices finished at a time: each takes some MiB for what is compared and written. Measured on 32 devices of
+ * 5 ms a request, 18 of them finished: all at once 48 MiB and 2.9 s, two at a time 18 MiB and 5.8 s. */
+#define MAX_FINISHING 8u
+
+/* What a stage knows of its entry; taken under the lock. */
+struct job {
+        struct blkup_coldplug *c;
+        struct blkup_coldplug_entry *e;
+        struct blkup_cold_entry *cold;
+        const struct blkup_cold_device *d; /* NULL: none */
+        enum blkup_coldplug_bar bar;
+        bool is_owner;
+        char *hibernation; /* owned */
+        struct blkup_coldplug_step step;
+};
+
+static struct job begin(struct blkup_cold_entry *cold)
+{
+        struct job j = { .c = cold->run, .e = &cold->run->entries[cold->index], .cold = cold };
+
+        (void) pthread_mutex_lock(&j.c->lock);
+        if (j.e->device != BLKUP_COLDPLUG_NO_DEVICE) {
+                j.d = j.c->devices[j.e->device];
+                j.bar = j.d->d.bar;
+                j.is_owner = j.d->has_owner && j.d->owner == cold->index;
+        }
+        if (j.c->hibernation && j.c->s.n_images == 0 && !j.c->s.ignore_hibernation) {
+                j.hibernation = strdup(j.c->hibernation);
+                if (j.bar == BLKUP_COLDPLUG_FREE)
+                        j.bar = BLKUP_COLDPLUG_HIBERNATED;
+        }
+        (void) pthread_mutex_unlock(&j.c->lock);
+        j.step.start_ns = blkup_now_ns();
+        return j;
+}
+
+/* false: nobody waits for the answer any more. */
+static bool end(struct job *j, enum blkup_coldplug_stage stage)
+{
+        bool counts;
+
+        j->step.end_ns = blkup_now_ns();
+        (void) pthread_mutex_lock(&j->c->lock);
+        counts = !j->c->is_finished;
+        if (counts) {
+                free(j->e->steps[stage].text);
+                j->e->steps[stage] = j->step;
+        }
+        (void) pthread_mutex_unlock(&j->c->lock);
+        if (!counts)
+                free(j->step.text);
+        free(j->hibernation);
+        return counts;
+}
+
+static bool is_there(const struct blkup_coldplug *c, const struct blkup_cold_device *d)
+{
+        return !d->d.is_image && d->d.dev_major > 0 &&
+               (blkup_mountinfo_by_device(c->mounts, d->d.dev_major, d->d.dev_minor, NULL) ||
+                blkup_mountinfo_by_source(c->mounts, d->d.path, NULL));
+}
+
+/* Is the place of e taken by what e asks for? */
+static bool is_mounted_here(const struct blkup_coldplug *c, const struct blkup_coldplug_entry *e,
+                            const struct blkup_cold_device *d, const char *types)
+{
+        const struct blkup_mount *m = e->target ? blkup_mountinfo_by_target(c->mounts, e->target) : NULL;
+
+        if (!m)
+                return false;
+        if (d && !d->d.is_image)
+                return (m->dev_major == d->d.dev_major && m->dev_minor == d->d.dev_minor) ||
+                       strcmp(m->source, d->d.path) == 0;
+        return !d && types && strcmp(m->fs_type, types) == 0 && strcmp(m->source, e->source) == 0;
+}
+
+static bool has_option(const struct blkup_coldplug_entry *e, const char *name)
+{
+        struct blkup_fstab_entry line = { .options = e->options };
+
+        return blkup_fstab_has_option(&line, name);
+}
+
+static void refuse(struct job *j)
+{
+        j->step.state = BLKUP_COLDPLUG_REFUSED;
+        if (j->bar == BLKUP_COLDPLUG_HIBERNATED && j->hibernation)
+                blkup_cold_say(&j->step,
+                               "a hibernation image is on %s: nothing is written before it is resumed",
+                               j->hibernation);
+        else if (j->bar == BLKUP_COLDPLUG_MEMBER && j->d && j->d->d.type)
+                blkup_cold_say(&j->step, "%s: %s", j->d->d.type, blkup_coldplug_bar_name(j->bar));
+        else
+                blkup_cold_say(&j->step, "%s", blkup_coldplug_bar_name(j->bar));
+}
+
+/* ---- finish ---- */
+
+/* Does the device zero a range by one command (write_zeroes, or a loop device over a file that can)? */
+static bool has_offload(const struct blkup_coldplug *c, const struct blkup_coldplug_device *d)
+{
+        static const char *const names[] = { "queue", "../queue" };
+        char path[128];
+
+        if (d->is_image)
+                return true; /* fallocate: the file system below keeps a list, it writes no zeroes */
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(names); i++) {
+                BLKUP_CLEANUP_FREE char *text = NULL;
+                size_t n;
+
+                (void) snprintf(path, sizeof(path), "sys/dev/block/%u:%u/%s/write_zeroes_max_bytes",
+                                d->dev_major, d->dev_minor, names[i]);
+                if (blkup_host_read(c->root, path, 64, &text, &n) == 0)
+                        return strtoull(text, NULL, 10) > 0;
+        }
+        return false;
+}
+
+/* What is to be expected: requests and flushes at the latency that reading the flags showed, and bytes where
+ * they have to be written. Reading them is three reads one after the other. */
+static uint64_t cost_of(const struct job *j, const struct blkup_lazyinit_status *s, uint64_t status_ns)
+{
+        uint64_t latency = status_ns / 3, requests = 4 + s->groups_left / FLEX_GROUPS + 1;
+        uint64_t cost = requests * latency;
+
+        if (!has_offload(j->c, &j->d->d))
+                cost += s->bytes_left / (SLOW_BYTES_PER_S / 1000000) * 1000;
+        return cost;
+}
+
+static int find_hibernation(void *to, char *name, size_t cap)
+{
+        struct blkup_coldplug *c = to;
+        int r;
+
+        (void) pthread_mutex_lock(&c->lock);
+        r = c->hibernation != NULL && c->s.n_images == 0;
+        if (r)
+                (void) snprintf(name, cap, "%s", c->hibernation);
+        (void) pthread_mutex_unlock(&c->lock);
+        return r;
+}
+
+/* false: others took so long that the kernel shall do it. */
+static bool take_place(struct blkup_coldplug *c)
+{
+        uint64_t until = blkup_now_ns() + blkup_cold_device_ns(c) / 4;
+        struct timespec at = { .tv_sec = (time_t) (until / 1000000000u),
+                               .tv_nsec = (long) (until % 1000000000u) };
+        bool is_ours;
+
+        (void) pthread_mutex_lock(&c->lock);
+        /* Ends: with the time, or, where all tables have to be finished, when others are. */
+        while (c->finishing >= MAX_FINISHING)
+                if (c->s.finish == BLKUP_COLDPLUG_FINISH_ALWAYS)
+                        (void) pthread_cond_wait(&c->changed, &c->lock);
+                else if (pthread_cond_timedwait(&c->changed, &c->lock, &at) == ETIMEDOUT)
+                        break;
+        is_ours = c->finishing < MAX_FINISHING;
+        c->finishing += is_ours;
+        (void) pthread_mutex_unlock(&c->lock);
+        return is_ours;
+}
+
+static void give_place(struct blkup_coldplug *c)
+{
+        (void) pthread_mutex_lock(&c->lock);
+        c->finishing--;
+        (void) pthread_cond_broadcast(&c->changed);
+        (void) pthread_mutex_unlock(&c->lock);
+}
+
+static void do_finish(struct job *j)
+{
+        struct blkup_lazyinit_options o = {
+                .ignore_hibernation = j->c->s.ignore_hibernation, .find_hibernation = find_hibernation,
+                .find_hibernation_to = j->c, .root = j->c->root, .in_flight = 1,
+        };
+        struct blkup_lazyinit_status status = { 0 };
+        struct blkup_lazyinit_result result;
+        struct blkup_error err = { 0 };
+        uint64_t before = blkup_now_ns(), took, cost;
+        int r = j->c->ops.status(j->c->ops.to, j->d->d.path, &status, &err);
+
+        took = blkup_now_ns() - before;
+        if (r < 0) {
+                j->step.state = BLKUP_COLDPLUG_FAILED;
+                j->step.error = r;
+                blkup_cold_say(&j->step, "%s", err.message);
+                return;
+        }
+        j->e->groups_left = status.groups_left;
+        j->step.state = BLKUP_COLDPLUG_DONE;
+        if (!status.has_group_checksums || status.groups_left == 0)
+                return;
+        cost = cost_of(j, &status, took);
+        if (j->c->s.finish == BLKUP_COLDPLUG_FINISH_AUTO && cost > j->c->s.finish_budget_ns) {
+                j->step.state = BLKUP_COLDPLUG_LEFT;
+                blkup_cold_say(&j->step,
+                               "%u of %u groups are left to the kernel: about %.0f ms, more than %.0f",
+                               status.groups_left, status.groups, (double) cost / 1e6,
+                               (double) j->c->s.finish_budget_ns / 1e6);
+                return;
+        }
+        if (j->c->s.dry_run) {
+                j->step.state = BLKUP_COLDPLUG_WOULD;
+                blkup_cold_say(&j->step, "%u of %u groups, about %.1f ms", status.groups_left, status.groups,
+                               (double) cost / 1e6);
+                return;
+        }
+        if (!take_place(j->c)) {
+                j->step.state = BLKUP_COLDPLUG_LEFT;
+                blkup_cold_say(&j->step, "%u groups are left to the kernel: other devices took too long",
+                               status.groups_left);
+                return;
+        }
+        r = j->c->ops.finish(j->c->ops.to, j->d->d.path, &o, &result, &err);
+        give_place(j->c);
+        if (r < 0) {
+                j->step.state = BLKUP_COLDPLUG_FAILED;
+                j->step.error = r;
+                blkup_cold_say(&j->step, "%s", err.message);
+        } else if (result.outcome == BLKUP_LAZYINIT_REFUSED) {
+                j->step.state = BLKUP_COLDPLUG_REFUSED;
+                blkup_cold_say(&j->step, "%s: %s", blkup_lazyinit_refusal_name(result.refusal),
+                               result.reason);
+        } else {
+                j->e->groups_left = result.groups_left;
+                j->step.bytes = result.bytes_todo;
+                blkup_cold_say(&j->step, "%u groups, %.1f MiB", result.groups_left_before,
+                               (double) result.bytes_todo / 1048576);
+        }
+}
+
+/* Never fails: a file system whose tables are open is mounted all the same, and the kernel goes on. */
+int blkup_cold_run_finish(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
+                          struct blkup_error *err)
+{
+        struct job j = begin(arg);
+
+        (void) p;
+        (void) node;
+        (void) worker;
+        (void) err;
+        if (j.c->s.finish == BLKUP_COLDPLUG_FINISH_NEVER || j.e->is_left_out || !j.d || !j.is_owner ||
+            j.bar == BLKUP_COLDPLUG_READ_ONLY || !j.d->d.type || strcmp(j.d->d.type, "ext4") != 0 ||
+            has_option(j.e, "ro") || is_there(j.c, j.d) ||
+            (j.c->s.no_mount && j.e->kind != BLKUP_COLDPLUG_IMAGE &&
+             j.c->s.finish != BLKUP_COLDPLUG_FINISH_ALWAYS))
+                j.step.start_ns = 0;
+        else if (j.bar != BLKUP_COLDPLUG_FREE)
+                refuse(&j);
+        else
+                do_finish(&j);
+        (void) end(&j, BLKUP_COLDPLUG_FINISH);
+        return 0;
+}
+
+/* ---- check ---- */
+
+int blkup_cold_run_check(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
+                         struct blkup_error *err)
+{
+        struct job j = begin(arg);
+        const char *type = j.d ? j.d->d.type : NULL;
+        char text[256] = "";
+        int r = 0, code;
+
+        (void) p;
+        (void) node;
+        (void) worker;
+        if (j.c->s.no_check || j.e->is_left_out || j.bar == BLKUP_COLDPLUG_READ_ONLY || j.e->passno <= 0 ||
+            !j.is_owner || !type || !blkup_mount_is_type_name(type) || is_there(j.c, j.d)) {
+                j.step.start_ns = 0;
+        } else if (j.bar != BLKUP_COLDPLUG_FREE) {
+                refuse(&j);
+        } else if (j.c->s.dry_run) {
+                j.step.state = BLKUP_COLDPLUG_WOULD;
+        } else {
+                code = j.c->ops.check(j.c->ops.to, type, j.d->d.path, text, sizeof(text));
+                j.step.state = BLKUP_COLDPLUG_DONE;
+                if (code == -ENOENT) {
+                        j.step.state = BLKUP_COLDPLUG_NOT_ASKED;
+                        blkup_cold_say(&j.step, "there is no fsck.%s", type);
+                } else if (code < 0 || code >= 4) {
+                        /* fsck(8): 4 errors left uncorrected, 8 and above: it could not do its work */
+                        r = code < 0 ? code : -EUCLEAN;
+                        j.step.state = BLKUP_COLDPLUG_FAILED;
+                        j.step.error = r;
+                        if (code < 0)
+                                blkup_cold_say(&j.step, "fsck.%s: %s", type, strerror(-code));
+                        else
+                                blkup_cold_say(&j.step, "fsck.%s answered %d: %s", type, code, text);
+                        (void) blkup_fail(err, r, "%s", j.step.text ? j.step.text : "");
+                } else {
+                        blkup_cold_say(&j.step, code ? "repaired: %s" : "%s", text);
+                }
+        }
+        (void) end(&j, BLKUP_COLDPLUG_CHECK);
+        return r;
+}
+
+/* ---- mount ---- */
+
+static enum blkup_coldplug_state state_of(const struct blkup_mount_result *m)
+{
+        switch (m->outcome) {
+        case BLKUP_MOUNT_DONE:
+                return BLKUP_COLDPLUG_DONE;
+        case BLKUP_MOUNT_ALREADY:
+                return BLKUP_COLDPLUG_ALREADY;
+        case BLKUP_MOUNT_SKIPPED:
+                return BLKUP_COLDPLUG_SKIPPED;
+        case BLKUP_MOUNT_FAILED:
+                break;
+        }
+        return m->reason == BLKUP_MOUNT_REASON_HIBERNATED ? BLKUP_COLDPLUG_REFUSED : BLKUP_COLDPLUG_FAILED;
+}
+
+/* May it be mounted at all? Read-only devices are, read-only; under hibernation the mount decides, which
+ * knows how each type is mounted without a write. */
+static bool is_barred(enum blkup_coldplug_bar b)
+{
+        return b != BLKUP_COLDPLUG_FREE && b != BLKUP_COLDPLUG_READ_ONLY && b != BLKUP_COLDPLUG_HIBERNATED;
+}
+
+static int do_mount(struct job *j, struct blkup_mount_result *m)
+{
+        BLKUP_CLEANUP_FREE char *options = NULL;
+        bool is_auto = !j->cold->types || strcmp(j->cold->types, "auto") == 0;
+        struct blkup_mount_request q = {
+                .line = j->e->line, .source = j->d ? j->d->d.path : j->e->source, .target = j->e->target,
+                .types = is_auto && j->d ? j->d->d.type : j->cold->types, .options = j->e->options,
+        };
+        int r;
+
+        if (j->bar == BLKUP_COLDPLUG_READ_ONLY && !has_option(j->e, "ro")) {
+                if (asprintf(&options, "%s,ro", j->e->options) < 0)
+                        return -ENOMEM;
+                q.options = options;
+        }
+        /* Not by an option: a mount.TYPE helper knows none for that. */
+        if (j->e->kind == BLKUP_COLDPLUG_IMAGE && !j->c->s.dry_run &&
+            ((mkdir(j->c->image_folder, 0755) < 0 && errno != EEXIST) ||
+             (mkdir(j->e->target, 0755) < 0 && errno != EEXIST))) {
+                r = -errno;
+                blkup_cold_say(&j->step, "%s: cannot be made: %s", j->e->target, strerror(-r));
+                return r;
+        }
+        if (j->c->ops.mount)
+                r = j->c->ops.mount(j->c->ops.to, &q, m);
+        else
+                r = blkup_mount_one(j->bar == BLKUP_COLDPLUG_HIBERNATED ? j->c->careful : j->c->mounter, &q,
+                                    m);
+        j->step.state = state_of(m);
+        if (r == 0 && j->c->s.dry_run && m->outcome == BLKUP_MOUNT_DONE)
+                j->step.state = BLKUP_COLDPLUG_WOULD;
+        return r;
+}
+
+/* A step that ended well, with nothing done. */
+static bool is_settled_before(struct job *j)
+{
+        const char *usage = j->d ? j->d->d.usage : NULL;
+
+        if (j->c->s.no_mount || j->e->is_left_out || !j->e->target) {
+                j->step.start_ns = 0;
+                return true;
+        }
+        if (is_mounted_here(j->c, j->e, j->d, j->cold->types)) {
+                j->step.state = BLKUP_COLDPLUG_ALREADY;
+                return true;
+        }
+        /* An image of a disk or of swap is identified, and that is all there is to do yet. */
+        if (j->e->kind == BLKUP_COLDPLUG_IMAGE && j->d && (!usage || strcmp(usage, "filesystem") != 0) &&
+            j->d->d.type) {
+                j->step.start_ns = 0;
+                blkup_cold_say(&j->step, "%s: no file system by itself", j->d->d.type);
+                return true;
+        }
+        return false;
+}
+
+int blkup_cold_run_mount(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
+                         struct blkup_error *err)
+{
+        struct job j = begin(arg);
+        struct blkup_mount_result *m = NULL;
+        int r = 0;
+
+        (void) p;
+        (void) node;
+        if (!is_settled_before(&j)) {
+                if (is_barred(j.bar)) {
+                        refuse(&j);
+                        r = -EPERM;
+                } else if (j.d && !j.d->d.type) {
+                        j.step.state = BLKUP_COLDPLUG_FAILED;
+                        r = -EMEDIUMTYPE;
+                        blkup_cold_say(&j.step, "%s: nothing known is on it", j.d->d.path);
+                } else {
+                        m = calloc(1, sizeof(*m));
+                        r = m ? do_mount(&j, m) : -ENOMEM;
+                        if (m)
+                                m->worker = worker;
+                        if (r < 0 && j.step.state == BLKUP_COLDPLUG_NOT_ASKED)
+                                j.step.state = BLKUP_COLDPLUG_FAILED;
+                }
+                j.step.error = r;
+                if (r < 0)
+                        (void) blkup_fail(err, r, "%s", j.step.text ? j.step.text : strerror(-r));
+        }
+        (void) pthread_mutex_lock(&j.c->lock);
+        if (!j.c->is_finished) {
+                j.e->mount = m;
+                m = NULL;
+        }
+        (void) pthread_mutex_unlock(&j.c->lock);
+        blkup_mount_result_free(m);
+        free(m);
+        (void) end(&j, BLKUP_COLDPLUG_MOUNT);
+        return r;
+}

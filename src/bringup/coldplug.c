@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * The graph of the whole bring-up.
+ *
+ *      probe(d) ~~> settled --> locate(e) -> finish(e) -> check(e) -> mount(e) -> mount(child of e)
+ *
+ * `settled` waits itself: until each device has answered, or has been silent for longer than late_ns and than
+ * four times what the slowest answer took (a busy machine is no silent device). Assembly will stand between
+ * `settled` and `locate`: what it makes is a device that is added to the running graph, as one is that
+ * appears while somebody waits for it.
+ *
+ * A node that is given up keeps its thread, so everything that a callback uses belongs to the run, which is
+ * counted: the last of them frees it.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "bringup/cold.h"
+
+#define USUAL_WORKERS 64u
+#define USUAL_LATE_NS UINT64_C(100000000)
+#define USUAL_BUDGET_NS UINT64_C(50000000)
+/* Events tell of most devices, not of a medium that is put in. */
+#define LOOK_AGAIN_NS UINT64_C(50000000)
+#define MAX_PASSES 64
+/* See above. */
+#define LATE_FACTOR 4u
+
+/* For the order alone: what a stage takes on a disk of some ms a request. */
+#define COST_PROBE_NS UINT64_C(15000000)
+#define COST_FINISH_NS UINT64_C(20000000)
+#define COST_CHECK_NS UINT64_C(300000000)
+#define COST_MOUNT_NS UINT64_C(20000000)
+
+void blkup_cold_say(struct blkup_coldplug_step *s, const char *fmt, ...)
+{
+        char *text = NULL;
+        va_list ap;
+
+        va_start(ap, fmt);
+        if (vasprintf(&text, fmt, ap) >= 0) {
+                free(s->text);
+                s->text = text;
+        }
+        va_end(ap);
+}
+
+static void free_entries(struct blkup_coldplug *c)
+{
+        for (size_t i = 0; i < c->n_entries; i++) {
+                struct blkup_coldplug_entry *e = &c->entries[i];
+
+                free((char *) e->source);
+                free((char *) e->target);
+                free((char *) e->options);
+                for (size_t k = 0; k < BLKUP_COLDPLUG_STAGES; k++)
+                        free(e->steps[k].text);
+                blkup_mount_result_free(e->mount);
+                free(e->mount);
+                free(c->cold[i].types);
+        }
+        free(c->entries);
+        free(c->cold);
+}
+
+struct blkup_coldplug *blkup_coldplug_unref(struct blkup_coldplug *c)
+{
+        if (!c || __atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL) > 0)
+                return NULL;
+        free_entries(c);
+        for (size_t i = 0; i < c->n_devices; i++)
+                blkup_cold_device_free(c->devices[i]);
+        free(c->devices);
+        blkup_cold_free_probers(c);
+        blkup_mounter_unref(c->mounter);
+        blkup_mounter_unref(c->careful);
+        blkup_mountinfo_free(c->mounts);
+        free((void *) c->result.devices);
+        free((void *) c->result.path);
+        free(c->hibernation);
+        free(c->root);
+        free(c->image_folder);
+        (void) pthread_cond_destroy(&c->changed);
+        (void) pthread_mutex_destroy(&c->lock);
+        free(c);
+        return NULL;
+}
+
+static void drop_device(void *arg)
+{
+        (void) blkup_coldplug_unref(((struct blkup_cold_device *) arg)->run);
+}
+
+static void drop_entry(void *arg)
+{
+        (void) blkup_coldplug_unref(((struct blkup_cold_entry *) arg)->run);
+}
+
+static void drop_run(void *arg)
+{
+        (void) blkup_coldplug_unref(arg);
+}
+
+static int add_node(struct blkup_coldplug *c, const char *name, uint64_t cost_ns, uint64_t timeout_ns,
+                    blkup_pool_fn *run, void *arg, void (*drop)(void *arg), const uint32_t *wait_for,
+                    uint32_t *ret)
+{
+        struct blkup_pool_node n = {
+                .name = name,
+                .cost_ns = cost_ns,
+                .timeout_ns = timeout_ns,
+                .run = run,
+                .arg = arg,
+                .drop = drop,
+        };
+        int r;
+
+        if (drop)
+                (void) __atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED);
+        r = blkup_pool_add(c->pool, &n, wait_for, wait_for ? 1 : 0, ret);
+        if (r < 0 && drop)
+                (void) __atomic_sub_fetch(&c->refs, 1, __ATOMIC_RELAXED);
+        return r;
+}
+
+/* A device that is added while the graph runs is not waited for by `settled`, and the one who looks again
+ * gives it up when it does not answer. */
+int blkup_cold_add_probe(struct blkup_coldplug *c, struct blkup_cold_device *d)
+{
+        return add_node(c, d->d.path, COST_PROBE_NS, blkup_cold_device_ns(c), blkup_cold_run_probe, d,
+                        drop_device, NULL, &d->probe_node);
+}
+
+static int add_device(struct blkup_coldplug *c, struct blkup_cold_device *d)
+{
+        int r = blkup_cold_add_probe(c, d);
+
+        if (r == 0)
+                r = add_node(c, d->d.path, 1, 0, blkup_cold_run_end, d, drop_device, NULL, &d->end_node);
+        if (r == 0)
+                r = blkup_pool_depend(c->pool, d->end_node, d->probe_node, BLKUP_POOL_AFTER);
+        return r;
+}
+
+/* Until when the answers are waited for: 0 for ever (one has not begun, or its end will tell). With the lock.
+ */
+static uint64_t wait_until(const struct blkup_coldplug *c)
+{
+        uint64_t late_ns = c->s.late_ns ? c->s.late_ns : USUAL_LATE_NS, until = 1;
+
+        if (late_ns < c->longest_ns * LATE_FACTOR)
+                late_ns = c->longest_ns * LATE_FACTOR;
+        for (size_t i = 0; i < c->n_devices; i++) {
+                const struct blkup_cold_device *d = c->devices[i];
+
+                if (d->is_over)
+                        continue;
+                if (d->began_ns == 0)
+                        return 0;
+                if (d->began_ns + late_ns > until)
+                        until = d->began_ns + late_ns;
+        }
+        return until;
+}
+
+/* With the lock. */
+static void wait_for_answers(struct blkup_coldplug *c)
+{
+        /* Ends: each probe begins, since this holds one worker of several, and then ends or is late. */
+        while (c->n_open > 0) {
+                uint64_t until = wait_until(c);
+                struct timespec at = { .tv_sec = (time_t) (until / 1000000000u),
+                                       .tv_nsec = (long) (until % 1000000000u) };
+
+                if (until == 0) {
+                        until = blkup_now_ns() + LOOK_AGAIN_NS;
+                        at = (struct timespec){ .tv_sec = (time_t) (until / 1000000000u),
+                                                .tv_nsec = (long) (until % 1000000000u) };
+                } else if (until <= blkup_now_ns()) {
+                        break;
+                }
+                (void) pthread_cond_timedwait(&c->changed, &c->lock, &at);
+        }
+}
+
+/* In the order of the entries, so that the answer does not depend on who was faster. */
+static int run_settled(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
+                       struct blkup_error *err)
+{
+        struct blkup_coldplug *c = arg;
+
+        (void) p;
+        (void) node;
+        (void) worker;
+        (void) err;
+        (void) pthread_mutex_lock(&c->lock);
+        wait_for_answers(c);
+        c->is_settled = true;
+        for (size_t i = 0; i < c->n_entries; i++)
+                (void) blkup_cold_locate(c, i);
+        (void) pthread_mutex_unlock(&c->lock);
+        return 0;
+}
+
+/* Checks of one disk one after the other: two at once would only make its heads run. And an entry whose
+ * device another entry finishes and checks waits for that one. With the lock. */
+static void order_on_device(struct blkup_coldplug *c, struct blkup_cold_entry *cold)
+{
+        const struct blkup_coldplug_entry *e = &c->entries[cold->index];
+        struct blkup_cold_device *d, *disk;
+
+        if (e->device == BLKUP_COLDPLUG_NO_DEVICE || cold->locate_error < 0)
+                return;
+        d = disk = c->devices[e->device];
+        if (d->owner != cold->index) {
+                /* An edge that would close a circle, or that comes too late, is not needed. */
+                (void) !blkup_pool_depend(c->pool, cold->mount_node, c->cold[d->owner].check_node,
+                                          BLKUP_POOL_NEEDS);
+                return;
+        }
+        if (e->passno <= 0 || e->is_left_out || d->d.is_image)
+                return;
+        for (size_t i = 0; i < c->n_devices; i++)
+                if (c->devices[i]->d.disk_major == d->d.disk_major &&
+                    c->devices[i]->d.disk_minor == d->d.disk_minor && !c->devices[i]->d.is_image) {
+                        disk = c->devices[i];
+                        break;
+                }
+        if (disk->last_check != BLKUP_POOL_NONE && disk->last_pass == e->passno)
+                (void) !blkup_pool_depend(c->pool, cold->check_node, disk->last_check, BLKUP_POOL_AFTER);
+        disk->last_check = cold->check_node;
+        disk->last_pass = e->passno;
+}
+
+static int run_locate(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
+                      struct blkup_error *err)
+{
+        struct blkup_cold_entry *cold = arg;
+        struct blkup_coldplug *c = cold->run;
+        const struct blkup_coldplug_step *s = &c->entries[cold->index].steps[BLKUP_COLDPLUG_PROBE];
+        int r;
+
+        (void) p;
+        (void) node;
+        (void) worker;
+        (void) pthread_mutex_lock(&c->lock);
+        if (blkup_cold_locate(c, cold->index)) {
+                r = cold->locate_error;
+                if (r < 0 && s->text)
+                        (void) blkup_fail(err, r, "%s", s->text);
+        } else {
+                cold->is_pending = true;
+                r = BLKUP_POOL_PENDING;
+        }
+        (void) pthread_mutex_unlock(&c->lock);
+        return r;
+}
+
+/* Between locate and finish, when the device is known. */
+static int run_order(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg, struct blkup_error *err)
+{
+        struct blkup_cold_entry *cold = arg;
+
+        (void) p;
+        (void) node;
+        (void) worker;
+        (void) err;
+        (void) pthread_mutex_lock(&cold->run->lock);
+        order_on_device(cold->run, cold);
+        (void) pthread_mutex_unlock(&cold->run->lock);
+        return 0;
+}
+
+static bool is_waiting(struct blkup_coldplug *c)
+{
+        bool is = false;
+
+        (void) pthread_mutex_lock(&c->lock);
+        for (size_t i = 0; i < c->n_entries; i++)
+                is = is || !c->cold[i].is_located;
+        (void) pthread_mutex_unlock(&c->lock);
+        return is;
+}
+
+/* --wait: looks for new devices until each entry has its own. */
+static int run_watch(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg, struct blkup_error *err)
+{
+        struct blkup_coldplug *c = arg;
+
+        (void) node;
+        (void) worker;
+        (void) err;
+        /* Ends: with the time. */
+        while (is_waiting(c) && blkup_now_ns() < c->deadline_ns && !blkup_pool_is_cancelled(p)) {
+                blkup_sleep_until_ns(blkup_now_ns() + LOOK_AGAIN_NS, NULL);
+                (void) !blkup_cold_walk_again(c);
+        }
+        (void) pthread_mutex_lock(&c->lock);
+        c->is_closed = true;
+        /* What came while we waited and does not answer is not waited for any longer. */
+        for (size_t i = 0; i < c->n_devices; i++) {
+                struct blkup_cold_device *d = c->devices[i];
+
+                if (d->is_over || d->end_node != BLKUP_POOL_NONE)
+                        continue;
+                d->is_over = true;
+                d->d.probe.state = BLKUP_COLDPLUG_TIMED_OUT;
+                d->d.probe.error = -ETIMEDOUT;
+                blkup_cold_say(&d->d.probe, "no answer before the end of --wait");
+                c->n_open--;
+        }
+        blkup_cold_locate_pending(c);
+        (void) pthread_mutex_unlock(&c->lock);
+        return 0;
+}
+
+static int add_entry(struct blkup_coldplug *c, struct blkup_cold_entry *cold, uint32_t settled)
+{
+        const struct blkup_coldplug_entry *e = &c->entries[cold->index];
+        const char *name = e->target ? e->target : e->source;
+        uint64_t limit = blkup_cold_device_ns(c);
+        uint32_t order;
+        int r;
+
+        r = add_node(c, name, 1, 0, run_locate, cold, drop_entry, &settled, &cold->locate_node);
+        if (r == 0)
+                r = add_node(c, name, 1, 0, run_order, cold, drop_entry, &cold->locate_node, &order);
+        if (r == 0)
+                r = add_node(c, name, COST_FINISH_NS, c->s.finish == BLKUP_COLDPLUG_FINISH_ALWAYS ? 0 : limit,
+                             blkup_cold_run_finish, cold, drop_entry, &order, &cold->finish_node);
+        if (r == 0)
+                r = add_node(c, name, e->passno > 0 ? COST_CHECK_NS : 1, 0, blkup_cold_run_check, cold,
+                             drop_entry, &cold->finish_node, &cold->check_node);
+        if (r == 0)
+                r = add_node(c, name, COST_MOUNT_NS, limit, blkup_cold_run_mount, cold, drop_entry,
+                             &cold->check_node, &cold->mount_node);
+        return r;
+}
+
+/* fs_passno: all of one number before the next. One point a number keeps the edges few. */
+static int order_passes(struct blkup_coldplug *c)
+{
+        uint32_t point = BLKUP_POOL_NONE;
+        int pass = 0, r = 0;
+
+        /* Ends: the number grows each turn, and only numbers that an entry has are taken. */
+        for (unsigned turn = 0; r == 0 && turn < MAX_PASSES; turn++) {
+                int next = 0;
+                uint32_t done;
+
+                for (size_t i = 0; i < c->n_entries; i++)
+                        if (c->entries[i].passno > pass && (next == 0 || c->entries[i].passno < next))
+                                next = c->entries[i].passno;
+                if (next == 0)
+                        break;
+                r = add_node(c, "checks", 1, 0, NULL, NULL, NULL, NULL, &done);
+                for (size_t i = 0; r == 0 && i < c->n_entries; i++) {
+                        if (c->entries[i].passno != next)
+                                continue;
+                        if (point != BLKUP_POOL_NONE)
+                                r = blkup_pool_depend(c->pool, c->cold[i].check_node, point,
+                                                      BLKUP_POOL_AFTER);
+                        if (r == 0)
+                                r = blkup_pool_depend(c->pool, done, c->cold[i].check_node, BLKUP_POOL_AFTER);
+                }
+                if (r == 0 && point != BLKUP_POOL_NONE)
+                        r = blkup_pool_depend(c->pool, done, point, BLKUP_POOL_AFTER);
+                point = done;
+                pass = next;
+        }
+        return r;
+}
+
+/* Parents before children, as `mount -a` has it. What is only file order does not fail with the one before.
+ */
+static int order_mounts(struct blkup_coldplug *c)
+{
+        struct blkup_mount_request *q = calloc(c->n_entries + 1, sizeof(*q));
+        size_t *needs = calloc(c->n_entries + 1, sizeof(*needs));
+        struct blkup_mount_graph *g = NULL;
+        int r = q && needs ? 0 : -ENOMEM;
+
+        for (size_t i = 0; r == 0 && i < c->n_entries; i++)
+                q[i] = (struct blkup_mount_request){
+                        .line = c->entries[i].line, .source = c->entries[i].source,
+                        .target = c->entries[i].target, .types = c->cold[i].types,
+                        .options = c->entries[i].options,
+                };
+        if (r == 0)
+                r = blkup_mount_graph_new(c->mounter, q, c->n_entries, &g);
+        for (size_t i = 0; r == 0 && i < c->n_entries; i++) {
+                size_t n = blkup_mount_graph_needs(g, i, needs, c->n_entries);
+
+                for (size_t k = 0; r == 0 && k < n && k < c->n_entries; k++) {
+                        bool is_order = strstr(blkup_mount_graph_why(g, i, needs[k]), "file order") != NULL;
+
+                        r = blkup_pool_depend(c->pool, c->cold[i].mount_node, c->cold[needs[k]].mount_node,
+                                              is_order ? BLKUP_POOL_AFTER : BLKUP_POOL_NEEDS);
+                }
+        }
+        blkup_mount_graph_free(g);
+        free(needs);
+        free(q);
+        return r;
+}
+
+static int build(struct blkup_coldplug *c)
+{
+        uint32_t settled, watch;
+        int r = add_node(c, "settled", 1, 0, run_settled, c, drop_run, NULL, &settled);
+
+        for (size_t i = 0; r == 0 && i < c->n_devices; i++)
+                r = add_device(c, c->devices[i]);
+        for (size_t i = 0; r == 0 && i < c->n_entries; i++)
+                r = add_entry(c, &c->cold[i], settled);
+        if (r == 0)
+                r = order_passes(c);
+        if (r == 0 && !c->s.no_mount && (c->s.n_images == 0 || c->image_folder))
+                r = order_mounts(c);
+        if (r == 0 && !c->is_closed)
+                r = add_node(c, "watch", 1, 0, run_watch, c, drop_run, &settled, &watch);
+        return r;
+}
+
+/* What is over without its callback's word: given up, or never begun. */
+static void take_over(struct blkup_coldplug *c, size_t index, enum blkup_coldplug_stage stage, uint32_t node)
+{
+        struct blkup_coldplug_step *s = &c->entries[index].steps[stage];
+        struct blkup_pool_result n;
+
+        if (blkup_pool_get(c->pool, node, &n) < 0)
+                return;
+        if (n.state == BLKUP_POOL_TIMED_OUT) {
+                s->state = BLKUP_COLDPLUG_TIMED_OUT;
+                s->error = -ETIMEDOUT;
+                s->start_ns = n.start_ns;
+                s->end_ns = n.end_ns;
+                blkup_cold_say(s, "%s", n.message);
+                c->result.n_silent++;
+        } else if (n.state == BLKUP_POOL_SKIPPED) {
+                s->state = BLKUP_COLDPLUG_SKIPPED;
+        } else if (n.state == BLKUP_POOL_CANCELLED) {
+                s->state = BLKUP_COLDPLUG_SKIPPED;
+                s->error = -ECANCELED;
+        }
+}
+
+static void collect_results(struct blkup_coldplug *c)
+{
+        for (size_t i = 0; i < c->n_entries; i++) {
+                struct blkup_coldplug_step *s = &c->entries[i].steps[BLKUP_COLDPLUG_MOUNT];
+                struct blkup_pool_result n;
+
+                take_over(c, i, BLKUP_COLDPLUG_FINISH, c->cold[i].finish_node);
+                take_over(c, i, BLKUP_COLDPLUG_CHECK, c->cold[i].check_node);
+                take_over(c, i, BLKUP_COLDPLUG_MOUNT, c->cold[i].mount_node);
+                /* The mount point's own parent is what failed: say which. */
+                if (s->state == BLKUP_COLDPLUG_SKIPPED && !s->text &&
+                    blkup_pool_get(c->pool, c->cold[i].mount_node, &n) == 0 && n.culprit != BLKUP_POOL_NONE)
+                        for (size_t k = 0; k < c->n_entries; k++)
+                                if (k != i && (n.culprit == c->cold[k].mount_node ||
+                                               n.culprit == c->cold[k].locate_node ||
+                                               n.culprit == c->cold[k].check_node))
+                                        blkup_cold_say(s, "needs %s, which failed",
+                                                       c->entries[k].target ? c->entries[k].target
+                                                                            : c->entries[k].source);
+        }
+        for (size_t i = 0; i < c->n_devices; i++)
+                c->result.n_silent += c->devices[i]->d.probe.state == BLKUP_COLDPLUG_TIMED_OUT;
+}
+
+static int run_graph(struct blkup_coldplug *c, struct blkup_error *err)
+{
+        struct blkup_pool_options o = {
+                /* One more for `settled`, and one for --wait: they only wait. */
+                .workers = (c->s.workers ? c->s.workers : USUAL_WORKERS) + 1 + !c->is_closed,
+                .has_timeouts = true,
+        };
+        int r = blkup_pool_new(&c->pool, 0);
+
+        if (o.workers > BLKUP_POOL_MAX_WORKERS)
+                o.workers = BLKUP_POOL_MAX_WORKERS;
+        if (r == 0)
+                r = build(c);
+        if (r == 0)
+                r = blkup_pool_run(c->pool, &o, NULL, err);
+        if (r == 0) {
+                (void) pthread_mutex_lock(&c->lock);
+                c->is_finished = true;
+                collect_results(c);
+                (void) pthread_mutex_unlock(&c->lock);
+        }
+        c->pool = blkup_pool_unref(c->pool);
+        return r;
+}
+
+static int prepare(struct blkup_coldplug *c, struct blkup_error *err)
+{
+        struct blkup_mount_settings m = {
+                .dry_run = c->s.dry_run, .root = c->root, .ignore_hibernation = true,
+        };
+        int r;
+
+        if (c->s.root)
+                c->root = strdup(c->s.root);
+        if (c->s.image_folder)
+                c->image_folder = strdup(c->s.image_folder);
+        if ((c->s.root && !c->root) || (c->s.image_folder && !c->image_folder))
+                return -ENOMEM;
+        if (c->s.finish_budget_ns == 0)
+                c->s.finish_budget_ns = USUAL_BUDGET_NS;
+        m.root = c->root;
+        r = blkup_mounter_new(&m, &c->mounter);
+        m.ignore_hibernation = c->s.ignore_hibernation;
+        if (r == 0)
+                r = blkup_mounter_new(&m, &c->careful);
+        /* A table that cannot be read only means that nothing counts as mounted. */
+        if (r == 0 && blkup_mountinfo_load(c->root, &c->mounts, NULL) == -ENOMEM)
+                r = -ENOMEM;
+        if (r == 0 && c->s.n_images == 0)
+                r = blkup_cold_walk(c, err);
+        if (r == 0)
+                r = blkup_cold_collect(c, err);
+        return r;
+}
+
+int blkup_coldplug_run(const struct blkup_coldplug_settings *s, struct blkup_coldplug **ret,
+                       struct blkup_error *err)
+{
+        struct blkup_coldplug *c = calloc(1, sizeof(*c));
+        pthread_condattr_t monotonic;
+        int r;
+
+        if (!c)
+                return blkup_fail_errno(err, -ENOMEM, "coldplug");
+        c->refs = 1;
+        c->s = *s;
+        c->no_cage = s->no_cage;
+        (void) pthread_mutex_init(&c->lock, NULL);
+        (void) pthread_condattr_init(&monotonic);
+        (void) pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+        (void) pthread_cond_init(&c->changed, &monotonic);
+        (void) pthread_condattr_destroy(&monotonic);
+        blkup_cold_fill_ops(c);
+        c->result.start_ns = blkup_now_ns();
+        c->deadline_ns = c->result.start_ns + s->wait_ns;
+        c->is_closed = s->wait_ns == 0 || s->n_images > 0;
+        r = prepare(c, err);
+        if (r == 0)
+                r = run_graph(c, err);
+        c->result.end_ns = blkup_now_ns();
+        if (r == 0)
+                r = blkup_cold_report(c);
+        if (r < 0) {
+                blkup_coldplug_unref(c);
+                return err && err->code == r ? r : blkup_fail_errno(err, r, "coldplug");
+        }
+        *ret = c;
+        return 0;
+}
+
+const struct blkup_coldplug_result *blkup_coldplug_result(const struct blkup_coldplug *c)
+{
+        return &c->result;
+}
