@@ -15,6 +15,7 @@ static const struct blkup_cli_command *const commands[] = {
         &blkup_cli_command_modprobe,
         &blkup_cli_command_lsmod,
 #if !BLKUP_IS_SMALL
+        &blkup_cli_command_coldplug,
         &blkup_cli_command_blkid,
         &blkup_cli_command_bench,
         &blkup_cli_command_lazyinit,
