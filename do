@@ -74,8 +74,9 @@ DEPENDENCIES=(
         'busybox-static   bench  their xargs'
 )
 
-# Run by `./do run`: what the machine's tools can make and blkup can name.
-RUN_IMAGES=(ext2 ext3 ext4 ext4-journal fat12 fat16 fat32 gpt dos dos-logical swap luks2)
+# Run by `./do run`: file systems that the machine's tools make, and some things that are none.
+RUN_IMAGES=(ext2 ext3 ext4 ext4-1k ext4-lazy ext4-bigalloc xfs btrfs btrfs-mixed squashfs squashfs-xz
+            erofs erofs-lz4 iso9660 udf fat12 fat16 fat32 exfat ntfs f2fs gpt swap luks2)
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "do: $*"; exit 1; }
@@ -266,7 +267,7 @@ do_help() {
         cat <<'END'
 usage: ./do COMMAND
 
-  run                  install what is missing, build, make file-system images, probe them
+  run                  install what is missing, build, make file-system images, bring them up
   test [NAME…]         install what is missing, build, run every test (or the named tests and suites)
   test --coverage      the same under gcov; lines and branches of the formats and tables
   bench NAME           install what is missing, build, measure against the named peers
