@@ -5,9 +5,9 @@
  *      probe(d) ~~> settled --> locate(e) -> finish(e) -> check(e) -> mount(e) -> mount(child of e)
  *
  * `settled` waits itself: until each device has answered, or has been silent for longer than late_ns and than
- * four times what the slowest answer took (a busy machine is no silent device). Assembly will stand between
- * `settled` and `locate`: what it makes is a device that is added to the running graph, as one is that
- * appears while somebody waits for it.
+ * four times what the slowest answer took (a busy machine is no silent device), a second at most. Assembly
+ * will stand between `settled` and `locate`: what it makes is a device that is added to the running graph, as
+ * one is that appears while somebody waits for it.
  *
  * A node that is given up keeps its thread, so everything that a callback uses belongs to the run, which is
  * counted: the last of them frees it.
@@ -30,6 +30,7 @@
 #define MAX_PASSES 64
 /* See above. */
 #define LATE_FACTOR 4u
+#define LATE_MAX_NS UINT64_C(1000000000)
 
 /* For the order alone: what a stage takes on a disk of some ms a request. */
 #define COST_PROBE_NS UINT64_C(15000000)
@@ -153,8 +154,9 @@ static uint64_t wait_until(const struct blkup_coldplug *c)
 {
         uint64_t late_ns = c->s.late_ns ? c->s.late_ns : USUAL_LATE_NS, until = 1;
 
-        if (late_ns < c->longest_ns * LATE_FACTOR)
-                late_ns = c->longest_ns * LATE_FACTOR;
+        if (late_ns < LATE_MAX_NS && late_ns < c->longest_ns * LATE_FACTOR)
+                late_ns =
+                        c->longest_ns < LATE_MAX_NS / LATE_FACTOR ? c->longest_ns * LATE_FACTOR : LATE_MAX_NS;
         for (size_t i = 0; i < c->n_devices; i++) {
                 const struct blkup_cold_device *d = c->devices[i];
 

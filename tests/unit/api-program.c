@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A program as a user of the library would write it: C99 or C++, the public header alone. Probes its argument. */
+/* A program as a user of the library would write it: C99 or C++, the public header alone. Probes its
+ * argument. */
 #include <blkup/probe.h>
 
 #include <stdio.h>
