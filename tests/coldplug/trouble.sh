@@ -9,8 +9,16 @@ need nbdkit nbdfuse
 [ -c /dev/fuse ] || { skip 'no /dev/fuse here'; finish; }
 
 declare -a servers=()
+# What waits for the silent device goes on when nbdfuse, a child of its server, is gone; a polite signal both would answer
+# after their 60 seconds.
 end_servers() {
-        for pid in "${servers[@]}"; do kill "$pid" 2>/dev/null; done
+        local pid
+        for pid in "${servers[@]}"; do
+                pkill -KILL -P "$pid" 2>/dev/null || true
+                kill -KILL "$pid" 2>/dev/null || true
+                wait "$pid" 2>/dev/null || true
+        done
+        servers=()
 }
 trap 'end_servers; clean_up' EXIT
 

@@ -41,11 +41,11 @@ clean_up() {
         local status=$?
         set +e
         cd /
-        # A loop device of ours is one whose file lies in our folder.
+        # A loop device of ours is one whose file lies in our folder; once that is unmounted, the names no longer say so.
+        local -a loops
+        mapfile -t loops < <(losetup -n -O NAME,BACK-FILE 2>/dev/null | grep -F "$work/" | cut -d' ' -f1)
         umount -R -l "$work" 2>/dev/null
-        losetup -n -O NAME,BACK-FILE 2>/dev/null | grep -F "$work/" | while read -r name _; do
-                losetup -d "$name" 2>/dev/null
-        done
+        for name in "${loops[@]}"; do losetup -d "$name" 2>/dev/null; done
         rm -rf "$work"
         exit $status
 }
