@@ -298,7 +298,8 @@ static int run_graph(struct run *run, struct blkup_error *err)
         if (r == 0)
                 r = add_nodes(run, p);
         if (r == 0)
-                r = blkup_pool_run(p, &(struct blkup_pool_options){ .workers = count_workers(m, run->n) },
+                r = blkup_pool_run(p, &(struct blkup_pool_options){ .workers = count_workers(m, run->n),
+                                                                  .at_first = BLKUP_MOUNT_FIRST_WORKERS },
                                    NULL, err);
         blkup_pool_unref(p);
         m->scan_skips = NULL;

@@ -104,6 +104,9 @@ int blkup_mount_fail(struct blkup_mount_attempt *a, enum blkup_mount_call call, 
 int blkup_mount_refuse(struct blkup_mount_attempt *a, enum blkup_mount_call call,
                        enum blkup_mount_reason reason, int error);
 
+/* What devices in memory keep busy; the other workers when these sleep. */
+#define BLKUP_MOUNT_FIRST_WORKERS 8u
+
 /* Steps: begun and ended in order; beyond BLKUP_MOUNT_MAX_STEPS the last takes the time. */
 void blkup_mount_step_begin(struct blkup_mount_result *r, const char *name);
 void blkup_mount_step_end(struct blkup_mount_result *r);

@@ -265,8 +265,9 @@ static int run_round(struct blkup_mounter *m, struct list *l, struct blkup_error
         if (workers > l->n)
                 workers = l->n;
         if (r == 0)
-                r = blkup_pool_run(p, &(struct blkup_pool_options){ .workers = (unsigned) workers }, NULL,
-                                   err);
+                r = blkup_pool_run(p, &(struct blkup_pool_options){ .workers = (unsigned) workers,
+                                                                  .at_first = BLKUP_MOUNT_FIRST_WORKERS },
+                                   NULL, err);
         blkup_pool_unref(p);
         return r;
 }

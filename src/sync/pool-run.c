@@ -126,8 +126,11 @@ void blkup_pool_call_workers(struct blkup_pool *p)
         if (p->n_idle > p->n_signalled) {
                 p->n_signalled++;
                 (void) pthread_cond_signal(&p->work);
-        } else if (p->n_working < p->max_working && make_worker(p) < 0 && p->n_working == 0) {
+        } else if (p->n_working < p->max_working) {
                 /* Nobody is left who could go on: blkup_pool_run() sees to it. */
+                if (make_worker(p) < 0 && p->n_working == 0)
+                        (void) pthread_cond_signal(&p->ended);
+        } else if (p->max_working < p->most_working && !p->is_growth_watched) {
                 (void) pthread_cond_signal(&p->ended);
         }
         /* A thread that cannot be made is no error while there is one: the work takes longer. */
@@ -213,8 +216,15 @@ static void *worker_main(void *arg)
         return NULL;
 }
 
-/* ---- the thread of blkup_pool_run() when nodes have time limits: it watches, and works nothing itself ----
- */
+/* ---- the thread of blkup_pool_run() when nodes have time limits, or workers are to be added: it watches,
+ * and works nothing itself ---- */
+
+#define PATIENCE_NS UINT64_C(500000)
+
+struct growth {
+        uint32_t n_left; /* as it was at since_ns */
+        uint64_t since_ns; /* 0: not looked yet */
+};
 
 static void expire(struct blkup_pool *p, uint32_t node)
 {
@@ -261,12 +271,30 @@ static void cancel(struct blkup_pool *p)
         blkup_pool_after_end(p);
 }
 
-static int watch_limits(struct blkup_pool *p)
+/* Work waits for a worker, and those there are sleep: nothing has ended for a while. Returns when to look
+ * again. */
+static uint64_t watch_growth(struct blkup_pool *p, struct growth *g, uint64_t now)
 {
+        p->is_growth_watched = false;
+        if (p->max_working == p->most_working || p->n_ready == 0 || p->n_idle > 0)
+                return UINT64_MAX;
+        if (!g->since_ns || g->n_left != p->n_left) {
+                *g = (struct growth){ .n_left = p->n_left, .since_ns = now };
+        } else if (now - g->since_ns >= PATIENCE_NS) {
+                p->max_working = p->most_working;
+                return UINT64_MAX;
+        }
+        p->is_growth_watched = true;
+        return g->since_ns + PATIENCE_NS;
+}
+
+static int watch_run(struct blkup_pool *p)
+{
+        struct growth g = { .since_ns = 0 };
         int r = 0;
 
         while (p->phase == BLKUP_POOL_GOING) { /* ends: with the run */
-                uint64_t now = blkup_now_ns(), next = UINT64_MAX;
+                uint64_t now = blkup_now_ns(), next = UINT64_MAX, grow_at;
                 uint32_t node = p->first_limit;
 
                 while (node != BLKUP_POOL_NONE) {
@@ -279,6 +307,9 @@ static int watch_limits(struct blkup_pool *p)
                                 next = at;
                         node = after;
                 }
+                grow_at = watch_growth(p, &g, now);
+                if (grow_at < next)
+                        next = grow_at;
                 blkup_pool_call_workers(p); /* in place of those abandoned */
                 if (p->phase == BLKUP_POOL_GOING && p->n_ready > 0 && p->n_working == 0) {
                         r = make_worker(p);
@@ -330,7 +361,8 @@ int blkup_pool_run(struct blkup_pool *p, const struct blkup_pool_options *opt, s
         p->has_timeouts = opt && opt->has_timeouts;
         for (uint32_t i = 0; i < p->n_items && !p->has_timeouts; i++)
                 p->has_timeouts = p->items[i].timeout_ns > 0;
-        p->max_working = workers;
+        p->most_working = workers;
+        p->max_working = opt && opt->at_first > 0 && opt->at_first < workers ? opt->at_first : workers;
         r = blkup_pool_prepare(p, NULL, &critical, err);
         if (r < 0) {
                 (void) pthread_mutex_unlock(&p->lock);
@@ -341,9 +373,9 @@ int blkup_pool_run(struct blkup_pool *p, const struct blkup_pool_options *opt, s
         if (p->is_cancelled)
                 cancel(p); /* before the run */
         blkup_pool_after_end(p); /* nothing to do at all */
-        if (p->phase == BLKUP_POOL_GOING && p->has_timeouts) {
+        if (p->phase == BLKUP_POOL_GOING && (p->has_timeouts || p->max_working < p->most_working)) {
                 /* A callback that this thread ran itself could not be abandoned. */
-                r = watch_limits(p);
+                r = watch_run(p);
         } else if (p->phase == BLKUP_POOL_GOING) {
                 p->n_working = 1;
                 (void) work(p, NULL);

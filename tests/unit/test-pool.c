@@ -201,6 +201,59 @@ static void test_workers_at_a_time(void **state)
 
 /* ---- failures ---- */
 
+struct meeting {
+        pthread_mutex_t lock;
+        pthread_cond_t all;
+        unsigned n, of;
+};
+
+static int meets(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg, struct blkup_error *err)
+{
+        struct meeting *m = arg;
+
+        (void) p, (void) node, (void) worker, (void) err;
+        (void) pthread_mutex_lock(&m->lock);
+        m->n++;
+        (void) pthread_cond_broadcast(&m->all);
+        while (m->n < m->of)
+                (void) pthread_cond_wait(&m->all, &m->lock);
+        (void) pthread_mutex_unlock(&m->lock);
+        return 0;
+}
+
+/* Each waits until all are there: without the further workers this would never end. */
+static void test_workers_are_added(void **state)
+{
+        struct meeting m = { .lock = PTHREAD_MUTEX_INITIALIZER, .all = PTHREAD_COND_INITIALIZER, .of = 20 };
+        struct blkup_pool_summary sum = { 0 };
+        struct blkup_pool *p = make();
+
+        (void) state;
+        for (unsigned i = 0; i < m.of; i++)
+                (void) add(p, "meets", 1, meets, &m);
+        assert_int_equal(blkup_pool_run(p, &(struct blkup_pool_options){ .workers = 20, .at_first = 2 }, &sum,
+                                        NULL),
+                         0);
+        assert_int_equal(sum.done, 20);
+        assert_int_equal(sum.threads, 20); /* the caller only watches */
+        p = blkup_pool_unref(p);
+
+        /* Work that turns up later finds the watch asleep, and wakes it. */
+        p = make();
+        m.n = 0;
+        m.of = 5;
+        for (unsigned i = 0; i < m.of; i++) {
+                uint32_t first = add(p, "first", 1, works, NULL);
+
+                needs(p, add(p, "meets", 1, meets, &m), first);
+        }
+        assert_int_equal(blkup_pool_run(p, &(struct blkup_pool_options){ .workers = 5, .at_first = 1 }, &sum,
+                                        NULL),
+                         0);
+        assert_int_equal(sum.done, 10);
+        p = blkup_pool_unref(p);
+}
+
 static void test_failure(void **state)
 {
         (void) state;
@@ -772,6 +825,7 @@ int main(void)
                 cmocka_unit_test(test_longest_path_first),
                 cmocka_unit_test(test_no_thread_for_a_chain),
                 cmocka_unit_test(test_workers_at_a_time),
+                cmocka_unit_test(test_workers_are_added),
                 cmocka_unit_test(test_failure),
                 cmocka_unit_test(test_misuse),
                 cmocka_unit_test(test_pending),
