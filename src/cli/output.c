@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +13,12 @@
 
 void blkup_cli_prepare_streams(void)
 {
+        /* One call for three; a poll that fails tells nothing, as closed ones would. */
+        struct pollfd fds[] = { { .fd = STDIN_FILENO }, { .fd = STDOUT_FILENO }, { .fd = STDERR_FILENO } };
+        bool is_known = poll(fds, BLKUP_ARRAY_SIZE(fds), 0) >= 0;
+
         for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-                if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+                if (is_known ? fds[fd].revents & POLLNVAL : fcntl(fd, F_GETFD) < 0 && errno == EBADF)
                         /* The lowest free number is fd, as those below are open. O_PATH: reads and writes
                          * still fail with EBADF, as they would on the closed descriptor; "/" exists where
                          * /dev/null may not. */

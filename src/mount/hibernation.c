@@ -44,20 +44,99 @@ static bool is_image_at(int fd, uint64_t page)
         return false;
 }
 
-static bool has_image(const char *root, const char *name, char *ret, size_t cap)
+/*
+ * An image in a swap file lies in the middle of a file system, perhaps the very one that is to be mounted.
+ * Where it begins, in pages, is known to the kernel (resume_offset= of its command line, or what a boot wrote
+ * there) and to the EFI variable that systemd leaves until the resume. Without either no such image can be
+ * resumed from. Sources: the kernel's Documentation/admin-guide/kernel-parameters.txt and
+ * Documentation/power/swsusp-and-swap-files.rst; systemd-hibernate-resume(8); a variable of efivarfs is four
+ * bytes of attributes and then its value, here UTF-16.
+ */
+static const char *const offset_places[] = {
+        "sys/power/resume_offset",
+        "sys/firmware/efi/efivars/HibernateLocation-8cf2644b-4b0b-428f-9387-6d876050dc67",
+};
+
+/* The number in text, or the one behind "offset" in JSON; the zero bytes of UTF-16 are left out before. 0:
+ * none. */
+static uint64_t offset_in(char *text, size_t n)
+{
+        static const char key[] = "\"offset\"";
+        char *at;
+        size_t kept = 0;
+
+        for (size_t i = 0; i < n; i++)
+                if (text[i])
+                        text[kept++] = text[i];
+        text[kept] = '\0';
+        at = strstr(text, key);
+        if (!at && strchr(text, '{'))
+                return 0;
+        at = at ? at + strlen(key) : text;
+        at += strspn(at, " \t:\"");
+        if (*at < '0' || *at > '9')
+                return 0;
+        return strtoull(at, NULL, 10);
+}
+
+static uint64_t read_offset(const char *root, const char *place)
 {
         BLKUP_CLEANUP_CLOSE int fd = -1;
-        long page = sysconf(_SC_PAGESIZE);
-        char path[128];
+        char buf[2048], absolute[128];
+        ssize_t n;
 
-        if (snprintf(path, sizeof(path), "dev/%s", name) >= (int) sizeof(path))
+        if (root) {
+                fd = blkup_host_open(root, place, O_RDONLY);
+        } else {
+                (void) snprintf(absolute, sizeof(absolute), "/%s", place);
+                fd = blkup_mount_open(absolute, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+        }
+        if (fd < 0)
+                return 0;
+        n = read(fd, buf, sizeof(buf) - 1);
+        return n > 0 ? offset_in(buf, (size_t) n) : 0;
+}
+
+/* A device to be looked at; is_in_use_soon: this run mounts it, so it is no swap, but may hold a swap file.
+ */
+struct candidate {
+        const char *name;
+        bool is_in_use_soon;
+};
+
+/* Devices to be looked at, by as many threads as there are devices, up to MAX_THREADS: a look is a wait. */
+struct search {
+        const char *root;
+        uint64_t offsets[BLKUP_ARRAY_SIZE(offset_places)]; /* pages; 0: no image in a file */
+        struct candidate *devices;
+        size_t n, cap, next; /* next: atomic */
+        pthread_mutex_t lock;
+        char found[256]; /* "" = none so far */
+};
+
+static bool has_offset(const struct search *s)
+{
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(s->offsets); i++)
+                if (s->offsets[i])
+                        return true;
+        return false;
+}
+
+static bool has_image(const struct search *s, const struct candidate *c, char *ret, size_t cap)
+{
+        BLKUP_CLEANUP_CLOSE int fd = -1;
+        uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE), end;
+        char path[128];
+        bool is = false;
+
+        if (snprintf(path, sizeof(path), "dev/%s", c->name) >= (int) sizeof(path))
                 return false;
         /* /proc/partitions writes cciss!c0d0 as sysfs does */
-        for (char *s = path; *s; s++)
-                if (*s == '!')
-                        *s = '/';
-        fd = root ? blkup_host_open(root, path, O_RDONLY) : -1;
-        if (!root) {
+        for (char *at = path; *at; at++)
+                if (*at == '!')
+                        *at = '/';
+        fd = s->root ? blkup_host_open(s->root, path, O_RDONLY) : -1;
+        if (!s->root) {
                 char absolute[sizeof(path) + 1];
 
                 (void) snprintf(absolute, sizeof(absolute), "/%s", path);
@@ -65,20 +144,24 @@ static bool has_image(const char *root, const char *name, char *ret, size_t cap)
         }
         if (fd < 0)
                 return false;
-        if (!is_image_at(fd, 4096) && !(page > 4096 && is_image_at(fd, (uint64_t) page)))
-                return false;
-        (void) snprintf(ret, cap, "/%s", path);
-        return true;
+        if (!c->is_in_use_soon)
+                is = is_image_at(fd, 4096) || (page > 4096 && is_image_at(fd, page));
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(s->offsets) && !is; i++)
+                is = s->offsets[i] && !__builtin_mul_overflow(s->offsets[i], page, &end) &&
+                     !__builtin_add_overflow(end, page, &end) && end <= INT64_MAX && is_image_at(fd, end);
+        if (is)
+                (void) snprintf(ret, cap, "/%s", path);
+        return is;
 }
 
-static bool is_skipped(const struct blkup_mounter *m, dev_t own, uint32_t major, uint32_t minor)
+static bool is_to_be_mounted(const struct blkup_mounter *m, dev_t own, uint32_t major, uint32_t minor)
 {
         if (own == makedev(major, minor))
                 return true;
         for (size_t i = 0; i < m->n_scan_skips; i++)
                 if (m->scan_skips[i] == makedev(major, minor))
                         return true;
-        return blkup_mountinfo_by_device(m->mounts, major, minor, NULL) != NULL;
+        return false;
 }
 
 /* /proc/partitions of a usual machine, without asking for memory. false: it is longer, or not to be read. */
@@ -106,15 +189,6 @@ static bool read_short(const char *root, char *ret, size_t cap, size_t *ret_n)
         return false;
 }
 
-/* Devices to be looked at, by as many threads as there are devices, up to MAX_THREADS: a look is a wait. */
-struct search {
-        const char *root;
-        const char **names;
-        size_t n, cap, next; /* next: atomic */
-        pthread_mutex_t lock;
-        char found[256]; /* "" = none so far */
-};
-
 static void *look(void *arg)
 {
         struct search *s = arg;
@@ -124,7 +198,7 @@ static void *look(void *arg)
         while ((i = __atomic_fetch_add(&s->next, 1, __ATOMIC_RELAXED)) < s->n) {
                 char path[256];
 
-                if (!has_image(s->root, s->names[i], path, sizeof(path)))
+                if (!has_image(s, &s->devices[i], path, sizeof(path)))
                         continue;
                 (void) pthread_mutex_lock(&s->lock);
                 memcpy(s->found, path, sizeof(path));
@@ -153,15 +227,18 @@ static bool look_at_all(struct search *s, char *ret, size_t cap)
 
 #define UNLISTED "perhaps a device that cannot be listed (is /proc mounted?)"
 
-/* Every device that has a size: one read of /proc/partitions, and ten bytes of each. */
+/* Every device that has a size: one read of /proc/partitions, and ten bytes of each; with the place of a swap
+ * file also those there. */
 static bool scan(const struct blkup_mounter *m, dev_t own, char *ret, size_t cap)
 {
         BLKUP_CLEANUP_FREE char *long_text = NULL;
         char short_text[4096], *text = short_text, *at, *line;
         struct search s = { .root = m->settings.root };
-        bool good, found;
+        bool good, found, is_soon;
         size_t n;
 
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(offset_places); i++)
+                s.offsets[i] = read_offset(m->settings.root, offset_places[i]);
         if (!read_short(m->settings.root, short_text, sizeof(short_text), &n)) {
                 if (blkup_host_read(m->settings.root, "proc/partitions", MAX_PARTITIONS_BYTES, &long_text,
                                     &n) < 0) {
@@ -193,17 +270,22 @@ static bool scan(const struct blkup_mounter *m, dev_t own, char *ret, size_t cap
                 column = blkup_host_next_column(&line);
                 /* ram0: memory, gone with the system that wrote an image */
                 if (!*column || strstr(column, "..") || strncmp(column, "ram", 3) == 0 ||
-                    strncmp(column, "zram", 4) == 0 || is_skipped(m, own, major, minor))
+                    strncmp(column, "zram", 4) == 0 ||
+                    blkup_mountinfo_by_device(m->mounts, major, minor, NULL))
                         continue;
-                if (blkup_host_reserve((void **) &s.names, &s.cap, s.n, sizeof(*s.names), MAX_DEVICES) < 0) {
+                is_soon = is_to_be_mounted(m, own, major, minor);
+                if (is_soon && !has_offset(&s))
+                        continue;
+                if (blkup_host_reserve((void **) &s.devices, &s.cap, s.n, sizeof(*s.devices), MAX_DEVICES) <
+                    0) {
                         blkup_mount_copy(ret, cap, UNLISTED);
-                        free(s.names);
+                        free(s.devices);
                         return true;
                 }
-                s.names[s.n++] = column;
+                s.devices[s.n++] = (struct candidate){ .name = column, .is_in_use_soon = is_soon };
         }
         found = look_at_all(&s, ret, cap);
-        free(s.names);
+        free(s.devices);
         return found;
 }
 

@@ -41,6 +41,42 @@ umount m
 losetup -d "$loop" "$swap"
 gives 'gone with it' 0 "$blkup" mount a.img m
 umount m
+# An image in a swap file lies in the file system itself; where, the kernel knows, or systemd's EFI variable.
+loop=$(attach a.img)
+gives 'before' 0 "$blkup" mount "$loop" m
+dd if=/dev/urandom of=m/swap bs=4096 count=16 status=none
+sync
+first=$(filefrag -e m/swap | awk '$1 == "0:" { sub(/\.\..*/, "", $4); print $4 }')
+block=$(stat -f -c %S m)
+page=$(getconf PAGESIZE)
+umount m
+offset=$((first * block / page))
+printf 'S1SUSPEND\0' | dd of=a.img bs=1 seek=$((offset * page + page - 10)) conv=notrunc status=none
+losetup -d "$loop"
+loop=$(attach a.img)
+gives 'nobody told where it is' 0 "$blkup" mount "$loop" m
+umount m
+mkdir -p power
+echo 0 >power/resume_offset
+mount --bind power /sys/power
+gives 'no swap file' 0 "$blkup" mount "$loop" m
+umount m
+echo "$offset" >power/resume_offset
+says 'an image in a file' 32 "$loop holds a hibernation image" "$blkup" mount "$loop" m
+echo "$loop $work/m ext4 defaults 0 0" >fstab
+says 'an image in a file, from fstab' 32 'hibernation image' "$blkup" mount -a -T fstab
+echo "$((offset + 1))" >power/resume_offset
+gives 'another place' 0 "$blkup" mount "$loop" m
+umount m
+umount /sys/power
+if mount -t tmpfs tmpfs /sys/firmware; then
+        mkdir -p /sys/firmware/efi/efivars
+        { printf '\7\0\0\0'; printf '{"uuid":"00000000-0000-0000-0000-000000000000","offset":%s}' "$offset" | iconv -t UTF-16LE; } \
+                >/sys/firmware/efi/efivars/HibernateLocation-8cf2644b-4b0b-428f-9387-6d876050dc67
+        says 'told by the EFI variable' 32 "$loop holds a hibernation image" "$blkup" mount "$loop" m
+        umount /sys/firmware
+fi
+losetup -d "$loop"
 # What cannot be listed may hold one: no answer is not "none".
 mount --bind /dev/null /proc/partitions
 says 'no list of devices' 32 'cannot be listed' "$blkup" mount a.img m
