@@ -7,6 +7,9 @@
 
 uint64_t blkup_now_ns(void);
 
+/* CPU time of this process, all threads; of those that run just now up to the last tick. */
+uint64_t blkup_cpu_ns(void);
+
 /* Sleeps until the absolute CLOCK_MONOTONIC time; restarts after a signal unless *stop (may be NULL) is
  * non-zero. A signal that sets *stop just before the sleep begins is seen only after the next one. */
 void blkup_sleep_until_ns(uint64_t at_ns, const volatile int *stop);

@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "sync/pool-internal.h"
 
+#define STACK_BYTES (512u << 10) /* measured: mounts, coldplug and the load check stay below 40 KiB */
+
 /* ---- time limits: a list of the nodes that run or are pending with one ---- */
 
 static uint64_t limit_of(const struct blkup_pool_item *n)
@@ -76,6 +78,24 @@ struct start {
         struct blkup_pool_worker *w;
 };
 
+/* Small stacks: thirty-two of the usual size are more than glibc keeps for later, so each end would unmap
+ * one. */
+static int create_thread(pthread_t *ret, struct start *s)
+{
+        pthread_attr_t attr;
+        int r = pthread_attr_init(&attr);
+
+        if (r == 0) {
+                r = pthread_attr_setstacksize(&attr, STACK_BYTES);
+                if (r == 0)
+                        r = pthread_create(ret, &attr, worker_main, s);
+                (void) pthread_attr_destroy(&attr);
+        }
+        return -r;
+}
+
+/* With the lock, which is let go meanwhile when only the caller makes workers: making a thread takes as long
+ * as some of the work. */
 static int make_worker(struct blkup_pool *p)
 {
         struct blkup_pool_worker *w = NULL;
@@ -103,13 +123,21 @@ static int make_worker(struct blkup_pool *p)
         w->node = BLKUP_POOL_NONE;
         /* The program's signals are for its own threads. */
         (void) sigfillset(&all);
-        (void) pthread_sigmask(SIG_SETMASK, &all, &before);
-        r = -pthread_create(&w->thread, NULL, worker_main, s);
-        (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
-        if (r < 0)
-                goto fail;
-        p->workers[p->n_workers++] = w;
         p->n_working++;
+        p->n_starting++;
+        if (p->is_watched)
+                (void) pthread_mutex_unlock(&p->lock);
+        (void) pthread_sigmask(SIG_SETMASK, &all, &before);
+        r = create_thread(&w->thread, s);
+        (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
+        if (p->is_watched)
+                (void) pthread_mutex_lock(&p->lock);
+        if (r < 0) {
+                p->n_working--;
+                p->n_starting--;
+                goto fail;
+        }
+        p->workers[p->n_workers++] = w;
         return 0;
 fail:
         free(w);
@@ -118,7 +146,8 @@ fail:
 }
 
 /* One worker for one of the nodes: when it has taken that, it calls the next for those that are left. So
- * threads are made no faster than there is work for them. */
+ * threads are made no faster than there is work for them. Where blkup_pool_run() watches, it is called to
+ * make them. */
 void blkup_pool_call_workers(struct blkup_pool *p)
 {
         if (p->n_ready == 0 || p->phase != BLKUP_POOL_GOING)
@@ -126,14 +155,38 @@ void blkup_pool_call_workers(struct blkup_pool *p)
         if (p->n_idle > p->n_signalled) {
                 p->n_signalled++;
                 (void) pthread_cond_signal(&p->work);
-        } else if (p->n_working < p->max_working) {
-                /* Nobody is left who could go on: blkup_pool_run() sees to it. */
-                if (make_worker(p) < 0 && p->n_working == 0)
+        } else if (p->is_watched) {
+                if (p->n_ready > p->n_starting &&
+                    (p->n_working < p->max_working ||
+                     (p->max_working < p->most_working && !p->is_growth_watched)))
                         (void) pthread_cond_signal(&p->ended);
-        } else if (p->max_working < p->most_working && !p->is_growth_watched) {
-                (void) pthread_cond_signal(&p->ended);
+        } else if (p->n_working < p->max_working) {
+                /* A thread that cannot be made is no error: there is the caller's, and the work takes longer.
+                 */
+                (void) !make_worker(p);
         }
-        /* A thread that cannot be made is no error while there is one: the work takes longer. */
+}
+
+/* By the watch: idle ones are called, and as many are made as work is left. 1: the lock was let go, look at
+ * everything again. */
+static int make_workers(struct blkup_pool *p)
+{
+        int r = 0;
+        bool any = false;
+
+        blkup_pool_call_workers(p);
+        /* Ends: one more works each turn. */
+        while (p->phase == BLKUP_POOL_GOING && p->n_ready > p->n_starting + p->n_idle &&
+               p->n_working < p->max_working) {
+                r = make_worker(p);
+                if (r < 0)
+                        break;
+                any = true;
+        }
+        /* As above, while one is left. */
+        if (r < 0 && p->n_working == 0)
+                return r;
+        return any;
 }
 
 /* Takes a node and does it. false: was abandoned meanwhile, the pool has gone on without this thread. */
@@ -208,6 +261,7 @@ static void *worker_main(void *arg)
 
         free(s);
         (void) pthread_mutex_lock(&p->lock);
+        p->n_starting--;
         is_mine = work(p, w);
         (void) pthread_mutex_unlock(&p->lock);
         if (!is_mine)
@@ -219,11 +273,13 @@ static void *worker_main(void *arg)
 /* ---- the thread of blkup_pool_run() when nodes have time limits, or workers are to be added: it watches,
  * and works nothing itself ---- */
 
-#define PATIENCE_NS UINT64_C(500000)
+#define LOOK_NS UINT64_C(500000)
+#define PATIENCE_NS UINT64_C(2000000)
 
 struct growth {
-        uint32_t n_left; /* as it was at since_ns */
-        uint64_t since_ns; /* 0: not looked yet */
+        uint32_t n_left;    /* as it was at since_ns: nothing has ended from then on */
+        uint64_t since_ns;  /* 0: not looked yet */
+        uint64_t looked_ns, cpu_ns; /* the last look, and what the process had used by then */
 };
 
 static void expire(struct blkup_pool *p, uint32_t node)
@@ -271,21 +327,32 @@ static void cancel(struct blkup_pool *p)
         blkup_pool_after_end(p);
 }
 
-/* Work waits for a worker, and those there are sleep: nothing has ended for a while. Returns when to look
- * again. */
+/* Work waits for a worker, and those there are sleep: nothing has ended since the last look, and the process
+ * has used less than a quarter of a CPU; or nothing has ended for some looks. Returns when to look again. */
 static uint64_t watch_growth(struct blkup_pool *p, struct growth *g, uint64_t now)
 {
+        uint64_t cpu, used;
+        bool has_ended = !g->since_ns || g->n_left != p->n_left;
+
         p->is_growth_watched = false;
         if (p->max_working == p->most_working || p->n_ready == 0 || p->n_idle > 0)
                 return UINT64_MAX;
-        if (!g->since_ns || g->n_left != p->n_left) {
-                *g = (struct growth){ .n_left = p->n_left, .since_ns = now };
-        } else if (now - g->since_ns >= PATIENCE_NS) {
+        p->is_growth_watched = true;
+        if (!has_ended && now - g->looked_ns < LOOK_NS)
+                return g->looked_ns + LOOK_NS; /* called for something else */
+        cpu = blkup_cpu_ns();
+        used = cpu - g->cpu_ns;
+        if (has_ended) {
+                g->since_ns = now;
+        } else if (used * 4 < now - g->looked_ns || now - g->since_ns >= PATIENCE_NS) {
                 p->max_working = p->most_working;
+                p->is_growth_watched = false;
                 return UINT64_MAX;
         }
-        p->is_growth_watched = true;
-        return g->since_ns + PATIENCE_NS;
+        g->n_left = p->n_left;
+        g->looked_ns = now;
+        g->cpu_ns = cpu;
+        return now + LOOK_NS;
 }
 
 static int watch_run(struct blkup_pool *p)
@@ -310,12 +377,11 @@ static int watch_run(struct blkup_pool *p)
                 grow_at = watch_growth(p, &g, now);
                 if (grow_at < next)
                         next = grow_at;
-                blkup_pool_call_workers(p); /* in place of those abandoned */
-                if (p->phase == BLKUP_POOL_GOING && p->n_ready > 0 && p->n_working == 0) {
-                        r = make_worker(p);
-                        if (r < 0)
-                                cancel(p);
-                }
+                r = make_workers(p); /* also in place of those abandoned */
+                if (r > 0)
+                        continue;
+                if (r < 0)
+                        cancel(p);
                 if (p->phase != BLKUP_POOL_GOING)
                         break;
                 p->watched_ns = next;
@@ -328,7 +394,7 @@ static int watch_run(struct blkup_pool *p)
                         (void) pthread_cond_timedwait(&p->ended, &p->lock, &at);
                 }
         }
-        return r;
+        return r < 0 ? r : 0;
 }
 
 /* ---- from outside ---- */
@@ -375,6 +441,7 @@ int blkup_pool_run(struct blkup_pool *p, const struct blkup_pool_options *opt, s
         blkup_pool_after_end(p); /* nothing to do at all */
         if (p->phase == BLKUP_POOL_GOING && (p->has_timeouts || p->max_working < p->most_working)) {
                 /* A callback that this thread ran itself could not be abandoned. */
+                p->is_watched = true;
                 r = watch_run(p);
         } else if (p->phase == BLKUP_POOL_GOING) {
                 p->n_working = 1;
