@@ -5,12 +5,14 @@
  * A device has two nodes: `probe`, and `end`, which comes after the probe however that ended.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "block/block.h"
 #include "bringup/cold.h"
+#include "host/hostfile.h"
 
 static struct blkup_cold_prober *make_prober(bool *no_cage)
 {
@@ -64,16 +66,33 @@ static void give_prober(struct blkup_coldplug *c, struct blkup_cold_prober *e)
         (void) pthread_mutex_unlock(&c->lock);
 }
 
-void blkup_cold_free_probers(struct blkup_coldplug *c)
+static void free_list(struct blkup_cold_prober *list)
 {
         /* Ends: the list gets shorter each turn. */
-        while (c->free_probers) {
-                struct blkup_cold_prober *e = c->free_probers;
+        while (list) {
+                struct blkup_cold_prober *e = list;
 
-                c->free_probers = e->next;
+                list = e->next;
                 blkup_probe_unref(e->p);
                 free(e);
         }
+}
+
+void blkup_cold_free_probers(struct blkup_coldplug *c)
+{
+        free_list(BLKUP_TAKE(c->free_probers));
+}
+
+/* The last one that was asked for: what comes next needs the memory, and no children. */
+static void free_probers_if_last(struct blkup_coldplug *c)
+{
+        struct blkup_cold_prober *list = NULL;
+
+        (void) pthread_mutex_lock(&c->lock);
+        if (c->n_open == 0)
+                list = BLKUP_TAKE(c->free_probers);
+        (void) pthread_mutex_unlock(&c->lock);
+        free_list(list);
 }
 
 static char *copy_of(const struct blkup_probe *p, const char *name)
@@ -143,6 +162,18 @@ static void take_over(struct blkup_cold_device *d, const struct blkup_probe *p, 
                 d->run->hibernation = strdup(d->d.path);
 }
 
+/* An image in a swap file on d; what is mounted has been resumed, or is lost already. */
+static bool has_image_in_file(const struct blkup_coldplug *c, const struct blkup_cold_device *d)
+{
+        BLKUP_CLEANUP_CLOSE int fd = -1;
+
+        if (!blkup_hibernation_places_any(&c->places) || d->d.is_image ||
+            blkup_mountinfo_by_device(c->mounts, d->d.dev_major, d->d.dev_minor, NULL))
+                return false;
+        fd = blkup_host_open(c->root, d->d.path + 1, O_RDONLY);
+        return fd >= 0 && blkup_hibernation_is_at(&c->places, fd);
+}
+
 /* Nobody waits for d any more; with the lock. */
 static void set_over(struct blkup_coldplug *c, struct blkup_cold_device *d)
 {
@@ -164,7 +195,7 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
         struct blkup_error why = { 0 };
         uint64_t start = blkup_now_ns();
         struct blkup_cold_prober *e;
-        bool is_late;
+        bool is_late, has_image;
         int r;
 
         (void) p;
@@ -176,6 +207,7 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
         (void) pthread_mutex_unlock(&c->lock);
         e = take_prober(c);
         r = e ? probe(c, e->p, d->d.path, &verdict, &why) : -ENOMEM;
+        has_image = r == 0 && has_image_in_file(c, d);
         (void) pthread_mutex_lock(&c->lock);
         is_late = d->is_over || c->is_finished;
         if (!is_late) {
@@ -185,6 +217,8 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
                         c->longest_ns = d->d.probe.end_ns - start;
                 if (r == 0) {
                         take_over(d, e->p, verdict);
+                        if (has_image && !c->hibernation)
+                                c->hibernation = strdup(d->d.path);
                 } else {
                         d->d.probe.state = BLKUP_COLDPLUG_FAILED;
                         d->d.probe.error = r;
@@ -195,6 +229,7 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
         (void) pthread_mutex_unlock(&c->lock);
         if (e)
                 give_prober(c, e);
+        free_probers_if_last(c);
         return 0;
 }
 

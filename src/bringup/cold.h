@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "host/mountinfo.h"
 #include "host/sysfs.h"
+#include "mount/hibernation.h"
 #include "sync/pool.h"
 
 struct blkup_cold_device {
@@ -52,6 +53,7 @@ struct blkup_coldplug {
         struct blkup_coldplug_result result;
         struct blkup_mounter *mounter, *careful; /* careful: looks for a hibernation image itself */
         struct blkup_mountinfo *mounts;
+        struct blkup_hibernation_places places; /* of an image in a swap file */
         struct blkup_pool *pool; /* while it runs */
         char *root, *image_folder;
 
@@ -62,7 +64,7 @@ struct blkup_coldplug {
         struct blkup_coldplug_entry *entries;
         struct blkup_cold_entry *cold; /* one an entry */
         size_t n_entries;
-        struct blkup_cold_prober *free_probers, *all_probers;
+        struct blkup_cold_prober *free_probers;
         bool no_cage; /* this kernel has none */
         bool is_settled, is_closed; /* closed: no device will come any more */
         bool is_finished;           /* results are the caller's: late answers are dropped */

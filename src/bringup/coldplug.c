@@ -524,6 +524,8 @@ static int prepare(struct blkup_coldplug *c, struct blkup_error *err)
         /* A table that cannot be read only means that nothing counts as mounted. */
         if (r == 0 && blkup_mountinfo_load(c->root, &c->mounts, NULL) == -ENOMEM)
                 r = -ENOMEM;
+        if (c->s.n_images == 0 && !c->s.ignore_hibernation)
+                blkup_hibernation_places_load(c->root, &c->places);
         if (r == 0 && c->s.n_images == 0)
                 r = blkup_cold_walk(c, err);
         if (r == 0)

@@ -160,16 +160,19 @@ int blkup_host_attribute(int dir_fd, const char *name, char *buf, size_t cap)
         fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | ALWAYS);
         if (fd < 0)
                 return -errno;
-        /* sysfs answers in one read; a plain file may need more. Ends: each turn fills at least a byte of
-         * buf. */
+        /* sysfs answers in one read, which ends with a newline: no second one for the end. A plain file may
+         * need more. Ends: each turn fills at least a byte of buf. */
         while (len < cap) {
-                ssize_t got = read_retrying(fd, buf + len, cap - len);
+                size_t room = cap - len;
+                ssize_t got = read_retrying(fd, buf + len, room);
 
                 if (got < 0)
                         return -errno;
                 if (got == 0)
                         break;
                 len += (size_t) got;
+                if ((size_t) got < room && buf[len - 1] == '\n')
+                        break;
         }
         if (len >= cap)
                 return -EFBIG;

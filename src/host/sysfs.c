@@ -129,22 +129,33 @@ static int read_links(struct table *t, int dir_fd, const char *name, const char 
         return r == -ENOMEM || r == -E2BIG ? r : 0; /* else: the device is going away */
 }
 
+/* The kernel's names say which kind a device is: no open for the others. Sources: alloc_dev() in
+ * drivers/md/dm.c, md_alloc() in drivers/md/md.c, loop_add() in drivers/block/loop.c. */
+static bool may_be(const struct blkup_sysblock *b, const char *prefix)
+{
+        return !b->name || strncmp(b->name, prefix, strlen(prefix)) == 0;
+}
+
 static int read_stack(struct table *t, int dir_fd, struct blkup_sysblock *b)
 {
         uint64_t v;
         int r;
 
-        /* One open tells whether a device is of the kind; partitions are of none. */
-        r = read_text(t, dir_fd, "dm/name", &b->dm_name);
-        if (r < 0)
-                return r;
+        /* Partitions are of none. */
+        if (may_be(b, "dm-")) {
+                r = read_text(t, dir_fd, "dm/name", &b->dm_name);
+                if (r < 0)
+                        return r;
+        }
         if (b->dm_name) {
                 b->dm_is_suspended = read_flag(dir_fd, "dm/suspended");
                 return read_text(t, dir_fd, "dm/uuid", &b->dm_uuid);
         }
-        r = read_text(t, dir_fd, "md/array_state", &b->md_array_state);
-        if (r < 0)
-                return r;
+        if (may_be(b, "md")) {
+                r = read_text(t, dir_fd, "md/array_state", &b->md_array_state);
+                if (r < 0)
+                        return r;
+        }
         if (b->md_array_state) {
                 char disks[64];
                 int n = blkup_host_attribute(dir_fd, "md/raid_disks", disks, sizeof(disks));
@@ -156,6 +167,8 @@ static int read_stack(struct table *t, int dir_fd, struct blkup_sysblock *b)
                 r = read_text(t, dir_fd, "md/level", &b->md_level);
                 return r < 0 ? r : read_text(t, dir_fd, "md/metadata_version", &b->md_metadata);
         }
+        if (!may_be(b, "loop"))
+                return 0;
         r = read_text(t, dir_fd, "loop/backing_file", &b->loop_file);
         if (r < 0 || !b->loop_file)
                 return r;
@@ -286,7 +299,9 @@ static int read_block(struct table *t, int dir_fd, const char *name, const char 
 {
         struct blkup_sysblock b = { .name = name };
         char uevent[UEVENT_CAP];
+        const char *devtype, *diskseq;
         uint64_t v;
+        size_t n;
         int r;
 
         r = blkup_host_attribute(dir_fd, "uevent", uevent, sizeof(uevent));
@@ -297,7 +312,9 @@ static int read_block(struct table *t, int dir_fd, const char *name, const char 
         r = read_devno(dir_fd, uevent, &b);
         if (r < 0)
                 return r;
-        if (blkup_host_attribute_u64(dir_fd, "partition", &v) == 0) {
+        devtype = find_key(uevent, "DEVTYPE", &n);
+        if ((!devtype || n != 4 || memcmp(devtype, "disk", 4) != 0) &&
+            blkup_host_attribute_u64(dir_fd, "partition", &v) == 0) {
                 if (v == 0 || v > UINT32_MAX ||
                     blkup_host_attribute_u64(dir_fd, "start", &b.start_sectors) < 0)
                         return -ENODEV;
@@ -314,13 +331,9 @@ static int read_block(struct table *t, int dir_fd, const char *name, const char 
         if (r < 0)
                 return r;
         /* DISKSEQ is in the uevent of the disk and, since 5.15, of its partitions. */
-        {
-                size_t n;
-                const char *value = find_key(uevent, "DISKSEQ", &n);
-
-                if (!value || !blkup_host_number(value, n, &b.diskseq))
-                        b.diskseq = 0;
-        }
+        diskseq = find_key(uevent, "DISKSEQ", &n);
+        if (!diskseq || !blkup_host_number(diskseq, n, &b.diskseq))
+                b.diskseq = 0;
         if (want & BLKUP_SYSFS_TOPOLOGY)
                 read_topology(dir_fd, &b);
         if (want & BLKUP_SYSFS_LINKS) {

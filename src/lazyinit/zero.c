@@ -4,12 +4,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/checked.h"
 
 /* One write. In one run with 1, 2 and 4 MiB and 8 in flight, 1 MiB was as fast as the others; docs/decisions.
  */
 #define WRITE_BYTES (1u << 20)
+/* One read of what is compared. */
+#define READ_BYTES (256u << 10)
 /* One offload: long enough that the call costs nothing beside it, short enough for a signal to be heard. */
 #define OFFLOAD_BYTES (256u << 20)
 /* After this many refusals of offload in a row the whole run writes; a single one is that range's alone. */
@@ -21,23 +24,26 @@
 
 int blkup_lazy_zero_init(struct blkup_lazy_zero *z)
 {
+        void *zeroes;
+
         if (z->in_flight == 0)
                 z->in_flight = BLKUP_LAZY_IN_FLIGHT_DEFAULT;
         z->in_flight = (unsigned) blkup_min(z->in_flight, BLKUP_LAZY_IN_FLIGHT_MAX);
         if (z->one_at_a_time)
                 z->in_flight = 1;
         z->compare_penalty = COMPARE_SKIP_BYTES;
-        if (posix_memalign((void **) &z->zeroes, 4096, WRITE_BYTES) != 0) {
-                z->zeroes = NULL;
+        /* Never written: every page of it is the kernel's one page of zeroes, and takes no memory. */
+        zeroes = mmap(NULL, WRITE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (zeroes == MAP_FAILED)
                 return -ENOMEM;
-        }
-        memset(z->zeroes, 0, WRITE_BYTES);
+        z->zeroes = zeroes;
         return 0;
 }
 
 void blkup_lazy_zero_done(struct blkup_lazy_zero *z)
 {
-        free(z->zeroes);
+        if (z->zeroes)
+                (void) munmap(z->zeroes, WRITE_BYTES);
         free(z->reads);
         z->zeroes = z->reads = NULL;
 }
@@ -54,15 +60,16 @@ static bool all_zero(const uint8_t *p, size_t n)
 
 /* ---- writes ---- */
 
-/* Cuts [at, end) into requests that end where direct I/O can go on; returns how many there are. */
-static size_t cut(const struct blkup_lazy_zero *z, uint64_t at, uint64_t end, uint8_t *to, size_t step,
-                  struct blkup_block_request *r, size_t max)
+/* Cuts [at, end) into requests of most bytes that end where direct I/O can go on; returns how many there are.
+ */
+static size_t cut(const struct blkup_lazy_zero *z, uint64_t at, uint64_t end, uint64_t most, uint8_t *to,
+                  size_t step, struct blkup_block_request *r, size_t max)
 {
         size_t n = 0;
 
         for (; n < max && at < end; n++) {
                 uint64_t next =
-                        blkup_min(blkup_align_down(at + WRITE_BYTES, z->writer->block.align_bytes), end);
+                        blkup_min(blkup_align_down(at + most, z->writer->block.align_bytes), end);
                 uint64_t whole = blkup_align_down(next, z->writer->block.align_bytes);
                 uint64_t up = blkup_align_up(at, z->writer->block.align_bytes);
 
@@ -84,7 +91,7 @@ static int write_zeroes(struct blkup_lazy_zero *z, uint64_t at, uint64_t len, ui
         /* Ends: each turn writes something. */
         while (at < end && !is_stopped(z)) {
                 struct blkup_block_request r[BLKUP_LAZY_IN_FLIGHT_MAX];
-                size_t n = cut(z, at, end, z->zeroes, 0, r, z->in_flight), failed = 0;
+                size_t n = cut(z, at, end, WRITE_BYTES, z->zeroes, 0, r, z->in_flight), failed = 0;
                 int k = blkup_writer_write(z->writer, r, n, &failed);
 
                 z->is_dirty = true;
@@ -158,7 +165,7 @@ static int make_zero(struct blkup_lazy_zero *z, uint64_t at, uint64_t len, uint6
 static int allocate_reads(struct blkup_lazy_zero *z)
 {
         if (!z->reads &&
-            posix_memalign((void **) &z->reads, 4096, (size_t) z->in_flight * WRITE_BYTES) != 0) {
+            posix_memalign((void **) &z->reads, 4096, (size_t) z->in_flight * READ_BYTES) != 0) {
                 z->reads = NULL;
                 return -ENOMEM;
         }
@@ -179,7 +186,7 @@ static int compare_batch(struct blkup_lazy_zero *z, uint64_t at, uint64_t end, u
         k = allocate_reads(z);
         if (k < 0)
                 return k;
-        n = cut(z, at, end, z->reads, WRITE_BYTES, r, z->in_flight);
+        n = cut(z, at, end, READ_BYTES, z->reads, READ_BYTES, r, z->in_flight);
         if (blkup_block_read(&z->writer->block, r, n) < 0)
                 for (size_t i = 0; i < n; i++)
                         r[i].done_bytes = -EIO;
@@ -325,7 +332,7 @@ int blkup_lazy_is_zero(struct blkup_lazy_zero *z, uint64_t at, uint64_t len, boo
                 at = from;
                 if (n_data == 0)
                         break;
-                n = cut(z, at, at + n_data, z->reads, WRITE_BYTES, r, z->in_flight);
+                n = cut(z, at, at + n_data, READ_BYTES, z->reads, READ_BYTES, r, z->in_flight);
                 k = blkup_block_read(&z->writer->block, r, n);
                 if (k < 0)
                         return k;

@@ -18,6 +18,7 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "host/hostfile.h"
+#include "mount/hibernation.h"
 #include "mount/mounter.h"
 
 #define MAX_PARTITIONS_BYTES (4u << 20)
@@ -44,14 +45,7 @@ static bool is_image_at(int fd, uint64_t page)
         return false;
 }
 
-/*
- * An image in a swap file lies in the middle of a file system, perhaps the very one that is to be mounted.
- * Where it begins, in pages, is known to the kernel (resume_offset= of its command line, or what a boot wrote
- * there) and to the EFI variable that systemd leaves until the resume. Without either no such image can be
- * resumed from. Sources: the kernel's Documentation/admin-guide/kernel-parameters.txt and
- * Documentation/power/swsusp-and-swap-files.rst; systemd-hibernate-resume(8); a variable of efivarfs is four
- * bytes of attributes and then its value, here UTF-16.
- */
+/* mount/hibernation.h says why these. */
 static const char *const offset_places[] = {
         "sys/power/resume_offset",
         "sys/firmware/efi/efivars/HibernateLocation-8cf2644b-4b0b-428f-9387-6d876050dc67",
@@ -97,6 +91,31 @@ static uint64_t read_offset(const char *root, const char *place)
         return n > 0 ? offset_in(buf, (size_t) n) : 0;
 }
 
+void blkup_hibernation_places_load(const char *root, struct blkup_hibernation_places *ret)
+{
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(offset_places); i++)
+                ret->offsets[i] = read_offset(root, offset_places[i]);
+}
+
+bool blkup_hibernation_places_any(const struct blkup_hibernation_places *p)
+{
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(p->offsets); i++)
+                if (p->offsets[i])
+                        return true;
+        return false;
+}
+
+bool blkup_hibernation_is_at(const struct blkup_hibernation_places *p, int fd)
+{
+        uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE), end;
+
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(p->offsets); i++)
+                if (p->offsets[i] && !__builtin_mul_overflow(p->offsets[i], page, &end) &&
+                    !__builtin_add_overflow(end, page, &end) && end <= INT64_MAX && is_image_at(fd, end))
+                        return true;
+        return false;
+}
+
 /* A device to be looked at; is_in_use_soon: this run mounts it, so it is no swap, but may hold a swap file.
  */
 struct candidate {
@@ -107,25 +126,17 @@ struct candidate {
 /* Devices to be looked at, by as many threads as there are devices, up to MAX_THREADS: a look is a wait. */
 struct search {
         const char *root;
-        uint64_t offsets[BLKUP_ARRAY_SIZE(offset_places)]; /* pages; 0: no image in a file */
+        struct blkup_hibernation_places places;
         struct candidate *devices;
         size_t n, cap, next; /* next: atomic */
         pthread_mutex_t lock;
         char found[256]; /* "" = none so far */
 };
 
-static bool has_offset(const struct search *s)
-{
-        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(s->offsets); i++)
-                if (s->offsets[i])
-                        return true;
-        return false;
-}
-
 static bool has_image(const struct search *s, const struct candidate *c, char *ret, size_t cap)
 {
         BLKUP_CLEANUP_CLOSE int fd = -1;
-        uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE), end;
+        uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE);
         char path[128];
         bool is = false;
 
@@ -146,9 +157,7 @@ static bool has_image(const struct search *s, const struct candidate *c, char *r
                 return false;
         if (!c->is_in_use_soon)
                 is = is_image_at(fd, 4096) || (page > 4096 && is_image_at(fd, page));
-        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(s->offsets) && !is; i++)
-                is = s->offsets[i] && !__builtin_mul_overflow(s->offsets[i], page, &end) &&
-                     !__builtin_add_overflow(end, page, &end) && end <= INT64_MAX && is_image_at(fd, end);
+        is = is || blkup_hibernation_is_at(&s->places, fd);
         if (is)
                 (void) snprintf(ret, cap, "/%s", path);
         return is;
@@ -237,8 +246,7 @@ static bool scan(const struct blkup_mounter *m, dev_t own, char *ret, size_t cap
         bool good, found, is_soon;
         size_t n;
 
-        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(offset_places); i++)
-                s.offsets[i] = read_offset(m->settings.root, offset_places[i]);
+        blkup_hibernation_places_load(m->settings.root, &s.places);
         if (!read_short(m->settings.root, short_text, sizeof(short_text), &n)) {
                 if (blkup_host_read(m->settings.root, "proc/partitions", MAX_PARTITIONS_BYTES, &long_text,
                                     &n) < 0) {
@@ -274,7 +282,7 @@ static bool scan(const struct blkup_mounter *m, dev_t own, char *ret, size_t cap
                     blkup_mountinfo_by_device(m->mounts, major, minor, NULL))
                         continue;
                 is_soon = is_to_be_mounted(m, own, major, minor);
-                if (is_soon && !has_offset(&s))
+                if (is_soon && !blkup_hibernation_places_any(&s.places))
                         continue;
                 if (blkup_host_reserve((void **) &s.devices, &s.cap, s.n, sizeof(*s.devices), MAX_DEVICES) <
                     0) {

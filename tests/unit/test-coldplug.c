@@ -636,6 +636,37 @@ static void nothing_in_a_dry_run(void **state)
         end_world(&w);
 }
 
+/* The place of the image is told; what is on the device is a file system like any other. */
+static void image_in_a_swap_file_forbids_writes(void **state)
+{
+        static uint8_t disk[4 * 65536];
+        size_t page = (size_t) sysconf(_SC_PAGESIZE);
+        struct world w;
+        struct blkup_fstab *t = parse_fstab(UUID("02") " /a ext4 defaults 0 2\n");
+        struct blkup_coldplug_settings s = { .fstab = t, .finish = BLKUP_COLDPLUG_FINISH_ALWAYS,
+                                             .late_ns = 60000 * MS, .device_ns = 60000 * MS };
+        struct blkup_coldplug *c = NULL;
+
+        (void) state;
+        assert_true(3 * page <= sizeof(disk));
+        memset(disk, 0, sizeof(disk));
+        memcpy(disk + 3 * page - 10, "S1SUSPEND", 10);
+        start_world(&w);
+        fake_root_write(&w.root, "dev/sdb", disk, sizeof(disk));
+        run_once(&w, &s, &c); /* nobody tells where it is */
+        assert_null(blkup_coldplug_result(c)->hibernation);
+        assert_true(find_event(&w, "finish /dev/sdb") != UINT32_MAX);
+        blkup_coldplug_unref(c);
+        fake_root_file(&w.root, "sys/power/resume_offset", "2\n");
+        run_once(&w, &s, &c);
+        assert_string_equal(blkup_coldplug_result(c)->hibernation, "/dev/sdb");
+        assert_int_equal(find_event(&w, "finish /dev/sdb"), UINT32_MAX);
+        assert_int_equal(find_event(&w, "check /dev/sdb"), UINT32_MAX);
+        blkup_coldplug_unref(c);
+        blkup_fstab_free(t);
+        end_world(&w);
+}
+
 /* A hibernation image forbids tables and checks; the mount is asked, which knows what may be mounted. */
 static void hibernation_forbids_writes(void **state)
 {
@@ -748,6 +779,7 @@ int main(void)
                 cmocka_unit_test(trouble_is_named),
                 cmocka_unit_test(nothing_in_a_dry_run),
                 cmocka_unit_test(hibernation_forbids_writes),
+                cmocka_unit_test(image_in_a_swap_file_forbids_writes),
                 cmocka_unit_test(only_and_places),
                 cmocka_unit_test(wait_for_a_device),
                 cmocka_unit_test(silence_delays_nobody),
