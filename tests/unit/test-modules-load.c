@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "fail-alloc.h"
 #include "fake-root.h"
 #include "sync/pool.h"
 
@@ -375,6 +376,73 @@ static void schedules_near_the_bound(void **state)
         }
 }
 
+/* From the index to the last load with the n-th allocation failing, and with all from there on. */
+static int go_through(const struct fake_root *f, struct kernel *k, size_t *ret_loaded)
+{
+        struct blkup_module_backend backend = { .load = take, .arg = k };
+        struct blkup_module_load_options o = { .workers = 1, .no_readahead = true, .backend = &backend };
+        struct blkup_module_load *l = NULL;
+        struct blkup_module_plan *p = NULL;
+        struct blkup_modules *m = NULL;
+        struct blkup_error err = { 0 };
+        int r = blkup_modules_new(&(struct blkup_modules_where){ f->path, "1.0" }, &m, &err);
+
+        if (r == 0)
+                r = blkup_module_plan_new(m, 0, &p);
+        if (r == 0)
+                r = blkup_module_plan_add(p, "big", NULL, NULL);
+        if (r == 0)
+                r = blkup_module_plan_add(p, "pci:v1", "speed=9", NULL);
+        if (r == 0)
+                r = blkup_module_plan_add(p, "other", NULL, NULL);
+        if (r == 0)
+                r = blkup_module_load(p, &o, &l, &err);
+        *ret_loaded = 0;
+        for (size_t i = 0; r == 0 && i < blkup_module_load_count(l); i++)
+                *ret_loaded += blkup_module_load_result(l, i)->outcome == BLKUP_MODULE_LOADED ||
+                               blkup_module_load_result(l, i)->outcome == BLKUP_MODULE_WAS_LOADED;
+        (void) blkup_module_load_free(l);
+        (void) blkup_module_plan_free(p);
+        (void) blkup_modules_free(m);
+        return r;
+}
+
+static void without_memory(void **state)
+{
+        struct kernel *k = calloc(1, sizeof(*k));
+        size_t loaded, expected;
+        struct fake_root f;
+
+        (void) state;
+        assert_non_null(k);
+        (void) pthread_mutex_init(&k->lock, NULL);
+        make_kernel(&f);
+        assert_int_equal(go_through(&f, k, &expected), 0);
+        assert_int_equal(expected, 4); /* base mid big other; bad and what needs it not */
+        for (int for_good = 0; for_good < 2; for_good++) {
+                long n = 0, failed;
+
+                /* Ends: at the first n beyond the allocations that there are. */
+                do {
+                        int r;
+
+                        k->n = 0;
+                        fail_alloc_arm(n++, for_good);
+                        r = go_through(&f, k, &loaded);
+                        failed = fail_alloc_disarm();
+                        /* Told, or made up for: never a result that leaves something out. */
+                        if (r != 0)
+                                assert_int_equal(r, -ENOMEM);
+                        else
+                                assert_int_equal(loaded, expected);
+                } while (failed > 0);
+                print_message("%ld allocations\n", n - 1);
+                assert_true(n > 20);
+        }
+        fake_root_remove(&f);
+        free(k);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -385,6 +453,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(sequential_is_alone, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(blacklist_drops_aliases_only, set_up, tear_down),
                 cmocka_unit_test(schedules_near_the_bound),
+                cmocka_unit_test(without_memory),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
