@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -38,13 +39,20 @@ static const char *const way_names[N_WAYS] = { "mount, one by one", "umount, one
                                                "umount, by graph" };
 static const unsigned counts[] = { 2, 10, MAX_IMAGES };
 
-struct bench {
-        const struct blkup_bench_options *o;
-        struct blkup_bench_machine machine;
+/* What has to go again; shared with the child that sees to it, also when this program is killed. */
+struct images {
         char dir[64];
         char devices[MAX_IMAGES][64];
         char targets[MAX_IMAGES][96];
         unsigned n;
+};
+
+struct bench {
+        const struct blkup_bench_options *o;
+        struct blkup_bench_machine machine;
+        struct images *at;
+        pid_t cleaner;  /* waits for the end of the pipe, then cleans up */
+        int cleaner_fd; /* our end of it */
         struct blkup_bench_samples steps[N_STEPS];
         struct blkup_bench_samples ways[3][N_WAYS];
         int before, during, after; /* soft block sizes in the last round */
@@ -105,37 +113,85 @@ static void detach(const char *device)
 
 static int make_one(struct bench *b, unsigned i)
 {
-        char path[96];
+        char path[96], target[96];
         int fd, r;
 
-        (void) snprintf(path, sizeof(path), "%s/%u.img", b->dir, i);
-        (void) snprintf(b->targets[i], sizeof(b->targets[i]), "%s/%u", b->dir, i);
+        (void) snprintf(path, sizeof(path), "%s/%u.img", b->at->dir, i);
+        (void) snprintf(target, sizeof(target), "%s/%u", b->at->dir, i);
+        memcpy(b->at->targets[i], target, sizeof(target));
         fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (fd < 0)
                 return -errno;
-        r = ftruncate(fd, IMAGE_BYTES) < 0 || mkdir(b->targets[i], 0700) < 0 ? -errno : 0;
+        r = ftruncate(fd, IMAGE_BYTES) < 0 || mkdir(b->at->targets[i], 0700) < 0 ? -errno : 0;
         (void) blkup_close(fd);
         if (r == 0)
                 r = run_mkfs(path);
         if (r == 0)
-                r = attach(path, b->devices[i], sizeof(b->devices[i]));
+                r = attach(path, b->at->devices[i], sizeof(b->at->devices[i]));
         if (r == 0)
-                b->n = i + 1;
+                b->at->n = i + 1;
         return r;
+}
+
+static void remove_all(struct images *at)
+{
+        char path[96];
+
+        for (unsigned i = 0; i < at->n; i++) {
+                (void) umount2(at->targets[i], MNT_DETACH);
+                detach(at->devices[i]);
+        }
+        for (unsigned i = 0; at->dir[0] && i < MAX_IMAGES; i++) {
+                (void) snprintf(path, sizeof(path), "%s/%u.img", at->dir, i);
+                (void) unlink(path);
+                (void) snprintf(path, sizeof(path), "%s/%u", at->dir, i);
+                (void) rmdir(path);
+        }
+        if (at->dir[0])
+                (void) rmdir(at->dir);
+}
+
+/* A killed program cleans nothing up: a child of its own does, when the pipe from here has ended. */
+static int start_cleaner(struct bench *b)
+{
+        int fds[2];
+        char c;
+
+        if (pipe2(fds, O_CLOEXEC) < 0)
+                return -errno;
+        b->cleaner = fork();
+        if (b->cleaner == 0) {
+                (void) setsid(); /* what is typed at the terminal is not for it */
+                (void) blkup_close(fds[1]);
+                /* Ends: with the last byte there can be, which is none. */
+                while (read(fds[0], &c, 1) < 0 && errno == EINTR)
+                        ;
+                remove_all(b->at);
+                _exit(0);
+        }
+        (void) blkup_close(fds[0]);
+        b->cleaner_fd = fds[1];
+        return b->cleaner < 0 ? -errno : 0;
 }
 
 static int prepare(struct bench *b)
 {
         int r = 0;
 
-        if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-                return -errno;
-        (void) snprintf(b->dir, sizeof(b->dir), "%s/blkup-bench-mount.XXXXXX",
-                        access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-        if (!mkdtemp(b->dir)) {
-                b->dir[0] = '\0';
+        b->at = mmap(NULL, sizeof(*b->at), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (b->at == MAP_FAILED) {
+                b->at = NULL;
                 return -errno;
         }
+        if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+                return -errno;
+        (void) snprintf(b->at->dir, sizeof(b->at->dir), "%s/blkup-bench-mount.XXXXXX",
+                        access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+        if (!mkdtemp(b->at->dir)) {
+                b->at->dir[0] = '\0';
+                return -errno;
+        }
+        r = start_cleaner(b);
         for (unsigned i = 0; r == 0 && i < MAX_IMAGES; i++)
                 r = make_one(b, i);
         return r;
@@ -143,20 +199,16 @@ static int prepare(struct bench *b)
 
 static void clean_up(struct bench *b)
 {
-        char path[96];
+        int status;
 
-        for (unsigned i = 0; i < b->n; i++) {
-                (void) umount2(b->targets[i], MNT_DETACH);
-                detach(b->devices[i]);
-        }
-        for (unsigned i = 0; b->dir[0] && i < MAX_IMAGES; i++) {
-                (void) snprintf(path, sizeof(path), "%s/%u.img", b->dir, i);
-                (void) unlink(path);
-                (void) snprintf(path, sizeof(path), "%s/%u", b->dir, i);
-                (void) rmdir(path);
-        }
-        if (b->dir[0])
-                (void) rmdir(b->dir);
+        b->cleaner_fd = blkup_close(b->cleaner_fd);
+        if (b->cleaner > 0)
+                while (waitpid(b->cleaner, &status, 0) < 0 && errno == EINTR)
+                        ;
+        else if (b->at)
+                remove_all(b->at);
+        if (b->at)
+                (void) munmap(b->at, sizeof(*b->at));
 }
 
 /* ---- measuring ---- */
@@ -172,7 +224,9 @@ static int soft_block_size(const char *device)
 static int mount_one(struct bench *b, unsigned i)
 {
         static const struct blkup_mount_settings settings = { .ignore_hibernation = true };
-        struct blkup_mount_request q = { .source = b->devices[i], .target = b->targets[i], .types = "ext4" };
+        struct blkup_mount_request q = { .source = b->at->devices[i],
+                                         .target = b->at->targets[i],
+                                         .types = "ext4" };
         struct blkup_mounter *m;
         struct blkup_mount_result result;
         int r = blkup_mounter_new(&settings, &m);
@@ -195,7 +249,7 @@ static int mount_by_graph(struct bench *b, unsigned n)
 
         for (unsigned i = 0; i < n; i++)
                 q[i] = (struct blkup_mount_request){
-                        .source = b->devices[i], .target = b->targets[i], .types = "ext4",
+                        .source = b->at->devices[i], .target = b->at->targets[i], .types = "ext4",
                 };
         if (r == 0)
                 r = blkup_mount_all(m, q, n, results, NULL);
@@ -221,7 +275,7 @@ static int umount_by_graph(struct bench *b, unsigned n)
         if (r < 0)
                 return r;
         for (unsigned i = 0; i < n; i++)
-                names[i] = b->targets[i];
+                names[i] = b->at->targets[i];
         r = blkup_umount(m, names, n, NULL, 0, &results, &n_results, NULL);
         for (size_t i = 0; r == 0 && i < n_results; i++)
                 if (results[i].outcome == BLKUP_MOUNT_FAILED)
@@ -242,7 +296,7 @@ static int measure_line(struct bench *b)
         uint64_t at[N_STEPS + 1];
         int r;
 
-        b->before = soft_block_size(b->devices[0]);
+        b->before = soft_block_size(b->at->devices[0]);
         at[STEP_MOUNT] = blkup_now_ns();
         r = mount_one(b, 0);
         if (r < 0)
@@ -252,14 +306,14 @@ static int measure_line(struct bench *b)
         at[STEP_SYNC_AGAIN] = blkup_now_ns();
         sync();
         at[STEP_UMOUNT] = blkup_now_ns();
-        if (umount2(b->targets[0], 0) < 0)
+        if (umount2(b->at->targets[0], 0) < 0)
                 return -errno;
         at[N_STEPS] = blkup_now_ns();
-        b->after = soft_block_size(b->devices[0]);
+        b->after = soft_block_size(b->at->devices[0]);
         /* asked in a mount of its own: opening the device takes time as well */
         r = mount_one(b, 0);
-        b->during = soft_block_size(b->devices[0]);
-        if (r == 0 && umount2(b->targets[0], 0) < 0)
+        b->during = soft_block_size(b->at->devices[0]);
+        if (r == 0 && umount2(b->at->targets[0], 0) < 0)
                 r = -errno;
         for (size_t i = 0; r == 0 && i < N_STEPS; i++)
                 r = add_ms(&b->steps[i], at[i], at[i + 1]);
@@ -277,7 +331,7 @@ static int measure_many(struct bench *b, size_t k)
                 r = mount_one(b, i);
         at[SERIAL_UMOUNT] = blkup_now_ns();
         for (unsigned i = 0; r == 0 && i < n; i++)
-                r = umount2(b->targets[i], 0) < 0 ? -errno : 0;
+                r = umount2(b->at->targets[i], 0) < 0 ? -errno : 0;
         at[GRAPH_MOUNT] = blkup_now_ns();
         if (r == 0)
                 r = mount_by_graph(b, n);
@@ -366,7 +420,7 @@ static int print_json(struct bench *b)
 
 int blkup_bench_mount(const struct blkup_bench_options *o)
 {
-        struct bench b = { .o = o };
+        struct bench b = { .o = o, .cleaner_fd = -1 };
         int r, code = 1;
 
         blkup_bench_ask_machine(&b.machine);

@@ -74,4 +74,16 @@ is 'a failure leaves no device' "$(count_loops)" 0
 gives 'by name of the image' 0 "$blkup" mount a.img at0
 gives 'umount IMAGE' 0 "$blkup" umount a.img
 no_if 'it is gone' mounted at0
+
+# The benchmark makes 32 of them; killed, it leaves none.
+ours() { losetup -l -n -O BACK-FILE | grep -c 'blkup-bench-mount\.' || true; }
+before=$(ours)
+"$blkup" bench --rounds 1000 mount >/dev/null 2>&1 &
+pid=$!
+for ((i = 0; i < 200 && $(ours) < before + 3; i++)); do sleep 0.05; done
+yes_if 'it has begun' [ "$(ours)" -ge $((before + 3)) ]
+kill -KILL "$pid"
+wait "$pid" 2>/dev/null || true
+for ((i = 0; i < 200 && $(ours) > before; i++)); do sleep 0.05; done
+is 'nothing is left' "$(ours)" "$before"
 finish
