@@ -233,7 +233,7 @@ static bool take_word(struct blkup_mount_options *o, const char *key, const char
                 return true;
         }
         for (size_t i = 0; i < BLKUP_ARRAY_SIZE(known_words); i++)
-                if (strcmp(known_words[i].name, key) == 0)
+                if (known_words[i].name[0] == key[0] && strcmp(known_words[i].name, key) == 0)
                         w = &known_words[i];
         /* A word with a value that the list has without one is the file system's own. */
         if (w && value && w->effect != USER_VALUE && w->effect != FLAG && w->effect != USERS &&

@@ -29,7 +29,7 @@ bool blkup_mount_is_nodev_type(const char *type)
         };
 
         for (size_t i = 0; i < BLKUP_ARRAY_SIZE(types); i++)
-                if (strcmp(types[i], type) == 0)
+                if (types[i][0] == type[0] && strcmp(types[i], type) == 0)
                         return true;
         return strncmp(type, "fuse.", 5) == 0;
 }
@@ -47,7 +47,7 @@ bool blkup_mount_is_plain_type(const char *type)
         };
 
         for (size_t i = 0; i < BLKUP_ARRAY_SIZE(types); i++)
-                if (strcmp(types[i], type) == 0)
+                if (types[i][0] == type[0] && strcmp(types[i], type) == 0)
                         return true;
         return false;
 }
@@ -86,7 +86,10 @@ int blkup_mount_look_up_source(struct blkup_mounter *m, const char *source, cons
         struct stat st;
         int e;
 
-        *ret = (struct blkup_mount_source){ .kind = BLKUP_SOURCE_NODEV };
+        /* By field: path alone is 4 KiB. */
+        ret->kind = BLKUP_SOURCE_NODEV;
+        ret->rdev = 0;
+        ret->path[0] = ret->type[0] = '\0';
         if (strlen(source) >= sizeof(ret->path))
                 return -ENAMETOOLONG;
         blkup_mount_copy(ret->path, sizeof(ret->path), source);

@@ -15,11 +15,12 @@ bool blkup_mount_is_below(const char *path, const char *folder, bool or_same)
 {
         size_t n = strlen(folder);
 
-        if (strcmp(path, folder) == 0)
+        /* One comparison: a long fstab asks this of each pair. */
+        if (strncmp(path, folder, n) != 0)
+                return false;
+        if (!path[n])
                 return or_same;
-        if (n == 1)
-                return path[0] == '/';
-        return strncmp(path, folder, n) == 0 && path[n] == '/';
+        return n == 1 || path[n] == '/';
 }
 
 /* Appends the components of rest to the path in out. */
