@@ -5,6 +5,7 @@
  * are not looked at.
  */
 #include "probe/formats/BitLocker.h"
+#include "probe/formats/fields.h"
 
 enum { BOOT_METADATA = 176, BOOT_TOGO_METADATA = 440 };
 /* Block header, and behind it the metadata with a list of entries. */
@@ -81,7 +82,7 @@ static enum blkup_outcome add_label(struct blkup_view *v, uint64_t at, uint32_t 
 
 static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
 {
-        struct blkup_bytes fve, guid;
+        struct blkup_bytes fve;
         uint64_t at;
         enum blkup_outcome o = locate(v, hit->row, &at);
         uint32_t size;
@@ -99,8 +100,7 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
                 if (o == BLKUP_NEED || o == BLKUP_UNREADABLE)
                         return o;
         }
-        if (blkup_sub_bytes(fve, FVE_METADATA + META_GUID, 16, &guid))
-                blkup_found_guid(ret, "UUID", guid);
+        blkup_found_guid(ret, "UUID", blkup_slice_at(fve, FVE_METADATA + META_GUID, 16));
         return BLKUP_FOUND;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* DM_verity_hash: the hashes of a device-mapper verity target. Source: cryptsetup, "verity superblock format"
  * (wiki). */
-#include "probe/format.h"
+#include "probe/formats/fields.h"
 
 enum { SB_VERSION = 8, SB_UUID = 16, SB_LEN = 32 };
 
@@ -9,7 +9,7 @@ static const struct blkup_magic magics[] = { { .len = 8, .bytes = "verity\0" } }
 
 static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
 {
-        struct blkup_bytes sb, uuid;
+        struct blkup_bytes sb;
         uint32_t version;
 
         (void) hit;
@@ -18,8 +18,7 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
         if (version != 1)
                 return blkup_refuse(v, "version is not 1");
         blkup_found_evidence(ret, 64 + 32);
-        if (blkup_sub_bytes(sb, SB_UUID, 16, &uuid))
-                blkup_found_uuid(ret, "UUID", uuid);
+        blkup_found_uuid(ret, "UUID", blkup_slice_at(sb, SB_UUID, 16));
         blkup_found_u64(ret, "VERSION", version);
         return BLKUP_FOUND;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* LVM1_member: a physical volume of the first LVM, in sector 0. Source: Linux 2.4 include/linux/lvm.h
  * (pv_disk_t). */
+#include "probe/formats/fields.h"
 #include "probe/formats/lvm.h"
 
 enum { PV_VERSION = 2, PV_UUID = 44 };
@@ -9,7 +10,7 @@ static const struct blkup_magic magics[] = { { .len = 2, .bytes = "HM" } };
 
 static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
 {
-        struct blkup_bytes pv, id;
+        struct blkup_bytes pv;
         uint16_t version;
 
         (void) hit;
@@ -18,8 +19,7 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
         if (version != 1 && version != 2)
                 return blkup_refuse(v, "version is neither 1 nor 2");
         blkup_found_evidence(ret, 16 + 15);
-        if (blkup_sub_bytes(pv, PV_UUID, BLKUP_LVM_ID_LEN, &id))
-                blkup_lvm_uuid(ret, id);
+        blkup_lvm_uuid(ret, blkup_slice_at(pv, PV_UUID, BLKUP_LVM_ID_LEN));
         return BLKUP_FOUND;
 }
 

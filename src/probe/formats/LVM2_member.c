@@ -3,6 +3,7 @@
  * LVM2_member: a physical volume. Source: the label as described in lvm2's man pages and libblkid's
  * documented offsets: the label stands in one of the first four 512-byte sectors and says in which.
  */
+#include "probe/formats/fields.h"
 #include "probe/formats/lvm.h"
 
 enum {
@@ -43,7 +44,7 @@ void blkup_lvm_uuid(struct blkup_found *ret, struct blkup_bytes id)
 
 static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
 {
-        struct blkup_bytes pair, label, part;
+        struct blkup_bytes pair, label;
         size_t first;
 
         /* The type that matched may be in either sector of a pair; the label that counts is the first of the
@@ -57,10 +58,8 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
         if (blkup_crc32(CRC_SEED, label.data + 20, LABEL_LEN - 20) != blkup_le32_at(label, LABEL_CRC))
                 return blkup_damaged(v, "label checksum mismatch");
         blkup_found_evidence(ret, 64 + 64 + 64 + 32);
-        if (blkup_sub_bytes(label, LABEL_PV_UUID, BLKUP_LVM_ID_LEN, &part))
-                blkup_lvm_uuid(ret, part);
-        if (blkup_sub_bytes(label, LABEL_TYPE, 8, &part))
-                blkup_found_text(ret, "VERSION", part);
+        blkup_lvm_uuid(ret, blkup_slice_at(label, LABEL_PV_UUID, BLKUP_LVM_ID_LEN));
+        blkup_found_text(ret, "VERSION", blkup_slice_at(label, LABEL_TYPE, 8));
         ret->wiped_to = WIPED_BY_PVCREATE;
         return BLKUP_FOUND;
 }

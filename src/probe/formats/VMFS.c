@@ -20,7 +20,7 @@ static void add_uuid(struct blkup_found *ret, struct blkup_bytes s)
 {
         const uint8_t *b = s.data;
 
-        if (s.len != 16 || blkup_is_filled(s, 0, 16, 0))
+        if (blkup_is_filled(s, 0, 16, 0))
                 return;
         blkup_found_printf(ret, "UUID", "%08" PRIx32 "-%08" PRIx32 "-%04x-%02x%02x%02x%02x%02x%02x",
                            blkup_load_le32(b), blkup_load_le32(b + 4), blkup_load_le16(b + 8), b[10], b[11],

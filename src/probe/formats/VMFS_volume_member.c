@@ -5,7 +5,7 @@
  */
 #include <inttypes.h>
 
-#include "probe/format.h"
+#include "probe/formats/fields.h"
 
 enum {
         VOL_AT = 1 << 20,
@@ -20,22 +20,18 @@ static const struct blkup_magic magics[] = { { .at = VOL_AT, .len = 4, .bytes = 
 
 static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
 {
-        struct blkup_bytes vol, part;
+        struct blkup_bytes vol;
+        const uint8_t *b;
 
         BLKUP_FETCH(v, hit->base, VOL_LEN, &vol);
         blkup_found_evidence(ret, 32);
-        if (blkup_sub_bytes(vol, VOL_UUID, 16, &part)) {
-                const uint8_t *b = part.data;
-
-                /* As VMware writes it: two words and a half word, each read little-endian, then six bytes. */
-                blkup_found_printf(ret, "UUID_SUB",
-                                   "%08" PRIx32 "-%08" PRIx32 "-%04x-%02x%02x%02x%02x%02x%02x",
-                                   blkup_load_le32(b), blkup_load_le32(b + 4), blkup_load_le16(b + 8), b[10],
-                                   b[11], b[12], b[13], b[14], b[15]);
-        }
+        b = vol.data + VOL_UUID;
+        /* As VMware writes it: two words and a half word, each read little-endian, then six bytes. */
+        blkup_found_printf(ret, "UUID_SUB", "%08" PRIx32 "-%08" PRIx32 "-%04x-%02x%02x%02x%02x%02x%02x",
+                           blkup_load_le32(b), blkup_load_le32(b + 4), blkup_load_le16(b + 8), b[10], b[11],
+                           b[12], b[13], b[14], b[15]);
         blkup_found_u64(ret, "VERSION", blkup_le32_at(vol, VOL_VERSION));
-        if (blkup_sub_bytes(vol, VOL_LVM_UUID, VOL_LVM_UUID_LEN, &part))
-                blkup_found_text(ret, "UUID", part);
+        blkup_found_text(ret, "UUID", blkup_slice_at(vol, VOL_LVM_UUID, VOL_LVM_UUID_LEN));
         return BLKUP_FOUND;
 }
 

@@ -4,6 +4,7 @@
  * drivers/md/bcache/bcache_ondisk.h (struct cache_sb_disk, little-endian).
  */
 #include "probe/formats/bcache.h"
+#include "probe/formats/fields.h"
 
 enum {
         SB_CHECKSUM = 0,   /* CRC-64 of what follows, up to the last journal bucket */
@@ -24,7 +25,7 @@ static const struct blkup_magic magics[] = {
 
 static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
 {
-        struct blkup_bytes sb, part;
+        struct blkup_bytes sb;
         uint32_t keys;
 
         BLKUP_FETCH(v, hit->base, SB_BUCKETS, &sb);
@@ -39,10 +40,8 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
                 return blkup_damaged(v, "superblock says it stands elsewhere");
         blkup_found_evidence(ret, 128 + 64 + 64);
         blkup_found_u64(ret, "VERSION", blkup_le64_at(sb, SB_VERSION));
-        if (blkup_sub_bytes(sb, SB_UUID, 16, &part))
-                blkup_found_uuid(ret, "UUID", part);
-        if (blkup_sub_bytes(sb, SB_LABEL, 32, &part))
-                blkup_found_rtrimmed(ret, "LABEL", part);
+        blkup_found_uuid(ret, "UUID", blkup_slice_at(sb, SB_UUID, 16));
+        blkup_found_rtrimmed(ret, "LABEL", blkup_slice_at(sb, SB_LABEL, 32));
         blkup_found_u64(ret, "BLOCK_SIZE", blkup_le16_at(sb, SB_BLOCK) * UINT64_C(512));
         ret->wiped_to = BLKUP_BCACHE_AT;
         return BLKUP_FOUND;

@@ -6,6 +6,7 @@
  */
 #include "base/hash.h"
 #include "probe/formats/bcache.h"
+#include "probe/formats/fields.h"
 
 enum {
         SB_CHECKSUM = 0,       /* 16 bytes, of what follows; the kind is in the flags */
@@ -73,16 +74,12 @@ static void take_members(struct blkup_bytes sb, struct blkup_bytes field, size_t
                          struct members *m, struct blkup_found *ret)
 {
         unsigned n = blkup_u8_at(sb, SB_DEVICES);
-        struct blkup_bytes own;
         uint64_t sectors = 0;
 
         if (entry_len < MEMBER_MIN_LEN || field.len != header + n * entry_len)
                 return;
-        if (!blkup_sub_bytes(field, header + blkup_u8_at(sb, SB_DEV_INDEX) * entry_len, entry_len, &own))
-                return;
-        m->own = own;
-        if (blkup_sub_bytes(own, MEMBER_UUID, 16, &own))
-                blkup_found_uuid(ret, "UUID_SUB", own);
+        m->own = blkup_slice_at(field, header + blkup_u8_at(sb, SB_DEV_INDEX) * entry_len, entry_len);
+        blkup_found_uuid(ret, "UUID_SUB", blkup_slice_at(m->own, MEMBER_UUID, 16));
         for (unsigned i = 0; i < n; i++) {
                 uint64_t some;
 
@@ -109,8 +106,9 @@ static void add_label(const struct members *m, struct blkup_found *ret)
                     !blkup_sub_bytes(m->groups, (size_t) (index - 1) * GROUP_LEN, GROUP_LEN, &group))
                         return;
                 flags = blkup_le64_at(group, GROUP_FLAGS);
-                if (flags & 1 || !blkup_sub_bytes(group, GROUP_LABEL, MAX_LABEL_LEN, &label))
+                if (flags & 1)
                         return; /* deleted */
+                label = blkup_slice_at(group, GROUP_LABEL, MAX_LABEL_LEN);
                 n = strnlen((const char *) label.data, label.len);
                 if (level > 0)
                         text[--at] = '.';
@@ -145,8 +143,7 @@ static enum blkup_outcome look_fields(struct blkup_view *v, struct blkup_bytes s
                                      &m, ret);
                         break;
                 case FIELD_GROUPS:
-                        if (!blkup_sub_bytes(field, FIELD_HEADER, field.len - FIELD_HEADER, &m.groups))
-                                return BLKUP_NOT_THIS;
+                        m.groups = blkup_slice_at(field, FIELD_HEADER, field.len - FIELD_HEADER);
                         break;
                 default:
                         break;
@@ -158,7 +155,7 @@ static enum blkup_outcome look_fields(struct blkup_view *v, struct blkup_bytes s
 
 static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
 {
-        struct blkup_bytes sb, part;
+        struct blkup_bytes sb;
         uint64_t size;
         uint16_t version;
         uint8_t bits;
@@ -176,10 +173,8 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
         if (!has_checksum(sb))
                 return blkup_damaged(v, "superblock checksum mismatch");
         blkup_found_evidence(ret, 128 + 64 + 32);
-        if (blkup_sub_bytes(sb, SB_USER_UUID, 16, &part))
-                blkup_found_uuid(ret, "UUID", part);
-        if (blkup_sub_bytes(sb, SB_LABEL, 32, &part))
-                blkup_found_rtrimmed(ret, "LABEL", part);
+        blkup_found_uuid(ret, "UUID", blkup_slice_at(sb, SB_USER_UUID, 16));
+        blkup_found_rtrimmed(ret, "LABEL", blkup_slice_at(sb, SB_LABEL, 32));
         version = blkup_le16_at(sb, SB_VERSION);
         blkup_found_version(ret, version >> 10, version & 1023);
         blkup_found_u64(ret, "BLOCK_SIZE", blkup_le16_at(sb, SB_BLOCK) * UINT64_C(512));

@@ -6,7 +6,7 @@
  *
  * The secondary header of LUKS2 is a matter of wipefs, not of probing: alone it is nothing.
  */
-#include "probe/format.h"
+#include "probe/formats/fields.h"
 
 enum {
         HDR_VERSION = 6,      /* 16 bits */
@@ -20,7 +20,7 @@ static const struct blkup_magic magics[] = { { .len = 6, .bytes = "LUKS\xba\xbe"
 
 static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
 {
-        struct blkup_bytes h, part;
+        struct blkup_bytes h;
         uint16_t version;
 
         BLKUP_FETCH(v, hit->base, 264, &h);
@@ -29,13 +29,11 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
                 return blkup_damaged(v, "header says it stands elsewhere");
         blkup_found_evidence(ret, 48 + (version == 2 ? 64 : 0));
         blkup_found_u64(ret, "VERSION", version);
-        if ((version == 1 || version == 2) && blkup_sub_bytes(h, HDR_UUID, 40, &part))
-                blkup_found_rtrimmed(ret, "UUID", part);
+        if (version == 1 || version == 2)
+                blkup_found_rtrimmed(ret, "UUID", blkup_slice_at(h, HDR_UUID, 40));
         if (version == 2) {
-                if (blkup_sub_bytes(h, HDR2_LABEL, 48, &part))
-                        blkup_found_rtrimmed(ret, "LABEL", part);
-                if (blkup_sub_bytes(h, HDR2_SUBSYSTEM, 48, &part))
-                        blkup_found_trimmed(ret, "SUBSYSTEM", part);
+                blkup_found_rtrimmed(ret, "LABEL", blkup_slice_at(h, HDR2_LABEL, 48));
+                blkup_found_trimmed(ret, "SUBSYSTEM", blkup_slice_at(h, HDR2_SUBSYSTEM, 48));
         }
         return BLKUP_FOUND;
 }

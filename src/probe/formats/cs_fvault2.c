@@ -3,7 +3,7 @@
  * cs_fvault2: a physical volume of Apple's Core Storage that FileVault 2 encrypts. Source: Choudary, Grobert,
  * Metz, "Infiltrate the Vault" (2012), little-endian.
  */
-#include "probe/format.h"
+#include "probe/formats/fields.h"
 
 enum {
         VH_CHECKSUM = 0,
@@ -26,7 +26,7 @@ static const struct blkup_magic magics[] = { { .within = VH_MAGIC, .len = 2, .by
 
 static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
 {
-        struct blkup_bytes h, uuid;
+        struct blkup_bytes h;
 
         (void) hit;
         BLKUP_FETCH(v, 0, VH_LEN, &h);
@@ -40,8 +40,7 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
                 return blkup_refuse(v, "no volume header with a key for AES-XTS");
         blkup_found_evidence(ret, 16 + 16 + 32 + 32 + 16 + 32 + 32);
         blkup_found_u64(ret, "VERSION", blkup_le16_at(h, VH_VERSION));
-        if (blkup_sub_bytes(h, VH_UUID, 16, &uuid))
-                blkup_found_uuid(ret, "UUID", uuid);
+        blkup_found_uuid(ret, "UUID", blkup_slice_at(h, VH_UUID, 16));
         return BLKUP_FOUND;
 }
 

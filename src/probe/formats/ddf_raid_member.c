@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* DDF: the anchor header of a RAID set. Source: SNIA "Common RAID Disk Data Format" 2.0, 5.5 (big-endian). */
-#include "probe/format.h"
+#include "probe/formats/fields.h"
 
 enum { DDF_CRC = 4, DDF_GUID = 8, DDF_REVISION = 32, DDF_PRIMARY_LBA = 96, DDF_LEN = 512 };
 
@@ -20,7 +20,7 @@ static uint32_t header_crc(struct blkup_bytes h)
 
 static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
 {
-        struct blkup_bytes h, part;
+        struct blkup_bytes h;
         uint64_t primary;
 
         BLKUP_FETCH(v, hit->base, DDF_LEN, &h);
@@ -37,10 +37,8 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
                         return blkup_damaged(v, "no primary header where the anchor says");
         }
         blkup_found_evidence(ret, 32 + 32 + (primary > 0 ? 32 : 0));
-        if (blkup_sub_bytes(h, DDF_GUID, 24, &part))
-                blkup_found_rtrimmed(ret, "UUID", part);
-        if (blkup_sub_bytes(h, DDF_REVISION, 8, &part))
-                blkup_found_text(ret, "VERSION", part);
+        blkup_found_rtrimmed(ret, "UUID", blkup_slice_at(h, DDF_GUID, 24));
+        blkup_found_text(ret, "VERSION", blkup_slice_at(h, DDF_REVISION, 8));
         return BLKUP_FOUND;
 }
 

@@ -3,7 +3,7 @@
  * drbdmanage_control_volume: where drbdmanage keeps its cluster's configuration: a line "$DRBDmgr=q", a hash,
  * and the persistence format at 4 KiB. Source: drbdmanage's persistence module.
  */
-#include "probe/format.h"
+#include "probe/formats/fields.h"
 
 enum { CV_HASH = 11, CV_HASH_LEN = 32, CV_LEN = 44 };
 enum { FORMAT_AT = 4096, FORMAT_LEN = 8 };
@@ -17,7 +17,7 @@ static bool is_hex(uint8_t c)
 
 static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
 {
-        struct blkup_bytes line, hash, format;
+        struct blkup_bytes line, format;
 
         (void) hit;
         blkup_view_want(v, FORMAT_AT, FORMAT_LEN);
@@ -29,8 +29,7 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
                 return blkup_refuse(v, "no end of line behind the hash");
         BLKUP_FETCH(v, FORMAT_AT, FORMAT_LEN, &format);
         blkup_found_evidence(ret, 80 + 4 * 32 + 8);
-        if (blkup_sub_bytes(line, CV_HASH, CV_HASH_LEN, &hash))
-                blkup_found_text(ret, "UUID", hash);
+        blkup_found_text(ret, "UUID", blkup_slice_at(line, CV_HASH, CV_HASH_LEN));
         if (blkup_equal_at(format, 0, "\x1a\xdb\x98\xa2", 4))
                 blkup_found_u64(ret, "VERSION", blkup_be32_at(format, 4));
         return BLKUP_FOUND;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "probe/formats/ext.h"
+#include "probe/formats/fields.h"
 
 /* Offsets in the superblock, little-endian. */
 enum {
@@ -72,15 +73,12 @@ void blkup_ext_describe(const struct blkup_ext_super *s, const char *type, struc
 {
         bool is_jbd = (s->incompat & BLKUP_EXT_INCOMPAT_JOURNAL_DEV) != 0;
         uint64_t blocks_lo = blkup_le32_at(s->sb, SB_BLOCKS_LO), blocks = blocks_lo, bytes;
-        struct blkup_bytes part;
 
         blkup_found_evidence(ret, s->ro_compat & RO_COMPAT_METADATA_CSUM ? 16 + 32 : 16 + 24);
-        if (blkup_sub_bytes(s->sb, SB_LABEL, 16, &part))
-                blkup_found_rtrimmed(ret, "LABEL", part);
-        if (blkup_sub_bytes(s->sb, BLKUP_EXT_SB_UUID, 16, &part))
-                blkup_found_uuid(ret, "UUID", part);
-        if ((s->compat & BLKUP_EXT_COMPAT_HAS_JOURNAL) && blkup_sub_bytes(s->sb, SB_JOURNAL_UUID, 16, &part))
-                blkup_found_uuid(ret, "EXT_JOURNAL", part);
+        blkup_found_rtrimmed(ret, "LABEL", blkup_slice_at(s->sb, SB_LABEL, 16));
+        blkup_found_uuid(ret, "UUID", blkup_slice_at(s->sb, BLKUP_EXT_SB_UUID, 16));
+        if (s->compat & BLKUP_EXT_COMPAT_HAS_JOURNAL)
+                blkup_found_uuid(ret, "EXT_JOURNAL", blkup_slice_at(s->sb, SB_JOURNAL_UUID, 16));
         if (!is_jbd && strcmp(type, "ext2") != 0 && !(s->incompat & ~EXT2_INCOMPAT))
                 blkup_found_string(ret, "SEC_TYPE", "ext2");
         blkup_found_version(ret, blkup_le32_at(s->sb, SB_REV), blkup_le16_at(s->sb, SB_MINOR_REV));

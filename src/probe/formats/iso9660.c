@@ -3,7 +3,7 @@
  * iso9660, with Joliet, and its forerunner High Sierra. Source: ECMA-119 (3rd edition), chapter 8; the Joliet
  * specification (1995); which texts win and how they are joined: ../shared/probe/NOTES.md §4.
  */
-#include "probe/format.h"
+#include "probe/formats/fields.h"
 
 #define DESCRIPTORS_AT 32768u
 #define DESCRIPTOR_LEN 2048u
@@ -164,20 +164,19 @@ static void add_text(struct blkup_found *ret, const char *name, const struct dis
                      bool is_id)
 {
         size_t header = d->high_sierra && at < VD_SPACE ? HS_HEADER : 0;
-        struct blkup_bytes primary, joliet = { .len = 0 }, wide;
+        struct blkup_bytes primary = blkup_slice_at(d->primary, at + header, len), joliet, wide;
         uint8_t joined[4 * MAX_TEXT];
         char text[6 * MAX_TEXT];
         size_t n;
 
-        if (!blkup_sub_bytes(d->primary, at + header, len, &primary))
-                return;
-        if (d->joliet.len == 0 || !blkup_sub_bytes(d->joliet, at, len, &joliet)) {
+        if (d->joliet.len == 0) {
                 if (is_id)
                         blkup_found_trimmed(ret, name, primary);
                 else
                         blkup_found_rtrimmed(ret, name, primary);
                 return;
         }
+        joliet = blkup_slice_at(d->joliet, at, len);
         n = join(primary, joliet, joined);
         wide = n ? (struct blkup_bytes){ .data = joined, .len = n } : joliet;
         n = blkup_utf16_to_utf8(wide, BLKUP_BIG_ENDIAN, text, sizeof(text));
@@ -193,9 +192,9 @@ static void add_text(struct blkup_found *ret, const char *name, const struct dis
 static void add_note(struct blkup_found *ret, const char *name, const struct disc *d, size_t at)
 {
         size_t set = d->high_sierra ? HS_VOLUME_SET_ID - VD_VOLUME_SET_ID : 0;
-        struct blkup_bytes primary;
+        struct blkup_bytes primary = blkup_slice_at(d->primary, at + set, MAX_TEXT);
 
-        if (!blkup_sub_bytes(d->primary, at + set, MAX_TEXT, &primary) || primary.data[0] == '_' ||
+        if (blkup_u8_at(primary, 0) == '_' ||
             blkup_rtrim((const char *) primary.data, primary.len) == 0)
                 return;
         add_text(ret, name, d, at + set, MAX_TEXT, true);
@@ -223,7 +222,6 @@ static bool add_date(struct blkup_found *ret, struct blkup_bytes d, size_t at, b
 
 static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
 {
-        struct blkup_bytes part;
         struct disc d;
         uint32_t block;
         size_t header;
@@ -254,8 +252,9 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
         add_note(ret, "APPLICATION_ID", &d, VD_APPLICATION_ID);
         if (!add_date(ret, d.primary, d.high_sierra ? HS_MODIFIED : VD_MODIFIED, !d.high_sierra))
                 (void) add_date(ret, d.primary, d.high_sierra ? HS_CREATED : VD_CREATED, !d.high_sierra);
-        if (d.boot.len > 0 && blkup_sub_bytes(d.boot, BOOT_SYSTEM_ID + header, 32, &part))
-                blkup_found_trimmed(ret, "BOOT_SYSTEM_ID", part);
+        if (d.boot.len > 0)
+                blkup_found_trimmed(ret, "BOOT_SYSTEM_ID",
+                                    blkup_slice_at(d.boot, BOOT_SYSTEM_ID + header, 32));
         if (d.joliet.len > 0)
                 blkup_found_string(ret, "VERSION", "Joliet Extension");
         else if (d.high_sierra)

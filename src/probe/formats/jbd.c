@@ -2,11 +2,11 @@
 /* jbd: a journal of ext3 or ext4 on a device of its own. Source: kernel
  * Documentation/filesystems/ext4/journal.rst. */
 #include "probe/formats/ext.h"
+#include "probe/formats/fields.h"
 
 static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
 {
         struct blkup_ext_super s;
-        struct blkup_bytes uuid;
         enum blkup_outcome o = blkup_ext_fetch(v, &s);
 
         (void) hit;
@@ -15,8 +15,7 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
         if (!(s.incompat & BLKUP_EXT_INCOMPAT_JOURNAL_DEV))
                 return blkup_refuse(v, "not a journal device");
         blkup_ext_describe(&s, "jbd", ret);
-        if (blkup_sub_bytes(s.sb, BLKUP_EXT_SB_UUID, 16, &uuid))
-                blkup_found_uuid(ret, "LOGUUID", uuid);
+        blkup_found_uuid(ret, "LOGUUID", blkup_slice_at(s.sb, BLKUP_EXT_SB_UUID, 16));
         return BLKUP_FOUND;
 }
 

@@ -3,7 +3,7 @@
  * linux_raid_member: md, superblock formats 0.90 and 1.0, 1.1, 1.2. Source: kernel
  * include/uapi/linux/raid/md_p.h.
  */
-#include "probe/format.h"
+#include "probe/formats/fields.h"
 
 #define MD_MAGIC_LE "\xfc\x4e\x2b\xa9"
 #define MD_MAGIC_BE "\xa9\x2b\x4e\xfc"
@@ -82,7 +82,7 @@ static uint32_t checksum1(struct blkup_bytes sb)
 
 static enum blkup_outcome check1(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)
 {
-        struct blkup_bytes sb, part;
+        struct blkup_bytes sb;
         uint32_t max_dev;
 
         BLKUP_FETCH(v, hit->base, SB1_LEN, &sb);
@@ -97,12 +97,9 @@ static enum blkup_outcome check1(struct blkup_view *v, const struct blkup_hit *h
         if (checksum1(sb) != blkup_le32_at(sb, SB1_CHECKSUM))
                 return blkup_damaged(v, "superblock checksum mismatch");
         blkup_found_evidence(ret, 32 + 32 + 64 + 32);
-        if (blkup_sub_bytes(sb, SB1_SET_UUID, 16, &part))
-                blkup_found_uuid(ret, "UUID", part);
-        if (blkup_sub_bytes(sb, SB1_DEVICE_UUID, 16, &part))
-                blkup_found_uuid(ret, "UUID_SUB", part);
-        if (blkup_sub_bytes(sb, SB1_SET_NAME, 32, &part))
-                blkup_found_rtrimmed(ret, "LABEL", part);
+        blkup_found_uuid(ret, "UUID", blkup_slice_at(sb, SB1_SET_UUID, 16));
+        blkup_found_uuid(ret, "UUID_SUB", blkup_slice_at(sb, SB1_DEVICE_UUID, 16));
+        blkup_found_rtrimmed(ret, "LABEL", blkup_slice_at(sb, SB1_SET_NAME, 32));
         blkup_found_string(ret, "VERSION", versions[hit->row]);
         return BLKUP_FOUND;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* swap: areas of version 0 and 1. Source: kernel include/linux/swap.h, union swap_header. */
+#include "probe/formats/fields.h"
 #include "probe/formats/swap.h"
 
 enum { HDR_VERSION = 0, HDR_LAST_PAGE = 4, HDR_UUID = 12, HDR_LABEL = 28 };
@@ -12,15 +13,11 @@ static const struct blkup_magic magics[] = { BLKUP_SWAP_PAGES(ROWS) };
 
 void blkup_swap_label_uuid(struct blkup_bytes header, struct blkup_found *ret)
 {
-        struct blkup_bytes part;
-
         /* Words 32 and 33 of the padding are not zero when an old mkswap left random memory there. */
         if (blkup_le32_at(header, HDR_PADDING_32) != 0 || blkup_le32_at(header, HDR_PADDING_33) != 0)
                 return;
-        if (blkup_sub_bytes(header, HDR_LABEL, 16, &part))
-                blkup_found_rtrimmed(ret, "LABEL", part);
-        if (blkup_sub_bytes(header, HDR_UUID, 16, &part))
-                blkup_found_uuid(ret, "UUID", part);
+        blkup_found_rtrimmed(ret, "LABEL", blkup_slice_at(header, HDR_LABEL, 16));
+        blkup_found_uuid(ret, "UUID", blkup_slice_at(header, HDR_UUID, 16));
 }
 
 static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hit, struct blkup_found *ret)

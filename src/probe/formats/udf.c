@@ -8,7 +8,7 @@
  */
 #include <ctype.h>
 
-#include "probe/format.h"
+#include "probe/formats/fields.h"
 
 #define RECOGNITION_AT 32768u
 #define MAX_RECOGNITION 64u
@@ -123,14 +123,11 @@ static size_t read_dstring(struct blkup_bytes d, size_t at, size_t field, char *
         size_t used;
         uint8_t kind;
 
-        if (!blkup_has(d, at, field))
-                return 0;
         kind = blkup_u8_at(d, at);
         used = blkup_u8_at(d, at + field - 1);
         if (used < 2 || used > field - 1)
                 used = used < 2 ? 1 : field - 1;
-        if (!blkup_sub_bytes(d, at + 1, used - 1, &text))
-                return 0;
+        text = blkup_slice_at(d, at + 1, used - 1);
         if (kind == 8)
                 return blkup_latin1_to_utf8(text, out, cap);
         return kind == 16 ? blkup_utf16_to_utf8(text, BLKUP_BIG_ENDIAN, out, cap) : 0;
@@ -182,10 +179,9 @@ static void add_application(struct blkup_found *ret, struct blkup_bytes d)
         for (unsigned i = 0; i < 2; i++) {
                 unsigned had = ret->n_tags;
 
-                if (!blkup_sub_bytes(d, i == 0 ? PVD_APPLICATION : PVD_IMPLEMENTATION, 23, &id))
-                        return;
-                if (id.data[0] == '*' && !blkup_sub_bytes(id, 1, 22, &id))
-                        return;
+                id = blkup_slice_at(d, i == 0 ? PVD_APPLICATION : PVD_IMPLEMENTATION, 23);
+                if (blkup_u8_at(id, 0) == '*')
+                        id = blkup_slice_at(id, 1, 22);
                 blkup_found_trimmed(ret, "APPLICATION_ID", id);
                 if (ret->n_tags > had)
                         return;

@@ -4,7 +4,7 @@
  * block/partitions/atari.c for ICD's eight more entries. There is no magic, so the whole sector has to make
  * sense: boot code and text have been taken for tables by looser rules.
  */
-#include "probe/format.h"
+#include "probe/formats/fields.h"
 
 enum { ROOT_ICD = 342, ROOT_SECTORS = 450, ROOT_ENTRIES = 454, ROOT_BAD_START = 502, ROOT_BAD_COUNT = 506 };
 enum { ENT_FLAGS = 0, ENT_ID = 1, ENT_START = 4, ENT_SIZE = 8, ENT_LEN = 12 };
@@ -25,15 +25,12 @@ struct part {
 
 static struct part part_at(struct blkup_bytes s, size_t at)
 {
-        struct part p = {
+        return (struct part){
                 .flags = blkup_u8_at(s, at + ENT_FLAGS),
+                .id = blkup_slice_at(s, at + ENT_ID, 3),
                 .start = blkup_be32_at(s, at + ENT_START),
                 .size = blkup_be32_at(s, at + ENT_SIZE),
         };
-
-        if (!blkup_sub_bytes(s, at + ENT_ID, 3, &p.id))
-                p.flags = 0;
-        return p;
 }
 
 /* As the kernel's isalnum has it: letters above ASCII are letters of Latin-1. */
@@ -55,7 +52,7 @@ static bool is_active(const struct part *p)
 
 static bool is_valid(const struct part *p, uint32_t sectors)
 {
-        return is_active(p) && p->id.len == 3 && is_alphanumeric(p->id.data[0]) &&
+        return is_active(p) && is_alphanumeric(p->id.data[0]) &&
                is_alphanumeric(p->id.data[1]) && is_alphanumeric(p->id.data[2]) &&
                lies_inside(p->start, p->size, sectors);
 }

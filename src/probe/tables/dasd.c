@@ -5,7 +5,7 @@
  * compatible layout has a table of contents with up to three partitions, counted in cylinders and heads; one
  * in the linux layout, or one of CMS, is a single partition.
  */
-#include "probe/format.h"
+#include "probe/formats/fields.h"
 
 /* Volume label, in block 2. */
 enum { CDL_VOLSER = 8, CDL_LEN = 14 };
@@ -149,8 +149,9 @@ static bool tell(const struct volume *vol, struct blkup_bytes f1, unsigned numbe
         char text[NAME_LEN];
         size_t len, dot;
 
-        if (to <= from || !blkup_sub_bytes(f1, F1_NAME, NAME_LEN, &name))
+        if (to <= from)
                 return false;
+        name = blkup_slice_at(f1, F1_NAME, NAME_LEN);
         entry.start_sectors = from * track_sectors;
         entry.size_sectors = (to - from + 1) * track_sectors;
         /* Its last part is the type: LINUX.V0X3726.PART0001.NATIVE */
@@ -209,17 +210,14 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
                                 struct blkup_entries *e)
 {
         bool is_cdl = magics[hit->row].within != 0;
-        struct blkup_bytes label, volser;
+        struct blkup_bytes label;
         char text[VOLSER_LEN];
+        size_t n;
 
         BLKUP_FETCH(v, hit->base, is_cdl ? CDL_LEN : LDL_LEN, &label);
         blkup_found_evidence(ret, 32);
-        if (blkup_sub_bytes(label, is_cdl ? CDL_VOLSER : LDL_VOLSER, VOLSER_LEN, &volser)) {
-                size_t n = decode(volser, text);
-
-                blkup_found_text(ret, "PTUUID",
-                                 (struct blkup_bytes){ .data = (const uint8_t *) text, .len = n });
-        }
+        n = decode(blkup_slice_at(label, is_cdl ? CDL_VOLSER : LDL_VOLSER, VOLSER_LEN), text);
+        blkup_found_text(ret, "PTUUID", (struct blkup_bytes){ .data = (const uint8_t *) text, .len = n });
         if (!v->wants_partitions)
                 return BLKUP_FOUND;
         return is_cdl ? list_cdl(v, hit->base / 2, e) : list_ldl(v, label, hit->base / 2, e);

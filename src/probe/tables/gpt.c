@@ -4,6 +4,7 @@
  * Specification 2.10, chapter 5. A header is read only under a protective MBR, the backup only when the
  * primary is bad.
  */
+#include "probe/formats/fields.h"
 #include "probe/tables/dos.h"
 
 /* Offsets in the header, little-endian. */
@@ -116,9 +117,9 @@ static void list(const struct gpt *g, uint64_t scale, struct blkup_entries *e)
                 };
 
                 if (blkup_is_filled(g->array, at + ENT_TYPE, 16, 0) || first > last ||
-                    first < g->first_usable || last > g->last_usable ||
-                    !blkup_sub_bytes(g->array, at + ENT_NAME, ENT_NAME_LEN, &entry.name))
+                    first < g->first_usable || last > g->last_usable)
                         continue; /* an empty entry keeps its number */
+                entry.name = blkup_slice_at(g->array, at + ENT_NAME, ENT_NAME_LEN);
                 if (!e->entry(e, &entry))
                         return;
         }
@@ -128,7 +129,6 @@ static enum blkup_outcome check_gpt(struct blkup_view *v, const struct blkup_hit
                                     struct blkup_found *ret, struct blkup_entries *e)
 {
         enum blkup_outcome o = blkup_mbr_is_protective(v);
-        struct blkup_bytes guid;
         uint64_t lba;
         struct gpt g;
 
@@ -140,8 +140,7 @@ static enum blkup_outcome check_gpt(struct blkup_view *v, const struct blkup_hit
         blkup_found_evidence(ret, 16 + 8 + 64 + 32 + 32);
         ret->magic_at = lba * v->sector_bytes;
         ret->magic_len = 8;
-        if (blkup_sub_bytes(g.header, HDR_GUID, 16, &guid))
-                blkup_found_guid(ret, "PTUUID", guid);
+        blkup_found_guid(ret, "PTUUID", blkup_slice_at(g.header, HDR_GUID, 16));
         if (v->wants_partitions)
                 list(&g, v->sector_bytes / 512, e);
         return BLKUP_FOUND;

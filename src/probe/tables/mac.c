@@ -4,7 +4,7 @@
  * descriptor in block 0 says how long a block is; each partition, the map itself among them, has its entry in
  * a block from 1 on.
  */
-#include "probe/format.h"
+#include "probe/formats/fields.h"
 
 enum { DDM_BLOCK_BYTES = 2 };
 enum {
@@ -50,8 +50,9 @@ static enum blkup_outcome list(struct blkup_view *v, uint32_t block, uint32_t co
                         return BLKUP_FOUND;
                 entry.start_sectors = blkup_be32_at(p, ENT_START) * scale;
                 entry.size_sectors = blkup_be32_at(p, ENT_BLOCKS) * scale;
-                if (!blkup_sub_bytes(p, ENT_NAME, TEXT_LEN, &entry.name) ||
-                    !blkup_sub_bytes(p, ENT_TYPE, TEXT_LEN, &entry.type_text) || !e->entry(e, &entry))
+                entry.name = blkup_slice_at(p, ENT_NAME, TEXT_LEN);
+                entry.type_text = blkup_slice_at(p, ENT_TYPE, TEXT_LEN);
+                if (!e->entry(e, &entry))
                         return BLKUP_FOUND;
         }
         return BLKUP_FOUND;
