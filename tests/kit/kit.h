@@ -49,6 +49,11 @@ void kit_view_release(void);
  * left out. */
 void kit_view_record(struct kit_range *ranges, unsigned *n, unsigned cap);
 
+/* The n-th step of work from now on is denied, and all after it, as when a budget is used up; 0: none is. */
+void kit_view_deny_work(unsigned at);
+/* Was one denied since? */
+bool kit_view_was_denied(void);
+
 /* -- image.c: an image file as pieces of a memory device */
 struct kit_image {
         uint8_t *bytes; /* private mapping of the whole file: may be changed, the file stays as it is */

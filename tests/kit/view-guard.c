@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Stands between the checks and blkup_view_get() (the linker's --wrap): the bytes that a check asked for come
- * in a buffer of their own, without a byte more.
+ * in a buffer of their own, without a byte more. And before blkup_view_work(), which can be made to say no.
  */
 #include "kit/kit.h"
 
@@ -70,6 +70,29 @@ enum blkup_outcome __wrap_blkup_view_get(struct blkup_view *v, uint64_t at, uint
         copies[n_copies++] = copy;
         ret->data = copy;
         return o;
+}
+
+bool __real_blkup_view_work(struct blkup_view *v, uint32_t n);
+bool __wrap_blkup_view_work(struct blkup_view *v, uint32_t n);
+
+static unsigned work_asked, work_denied_at;
+
+void kit_view_deny_work(unsigned at)
+{
+        work_asked = 0;
+        work_denied_at = at;
+}
+
+bool kit_view_was_denied(void)
+{
+        return work_denied_at > 0 && work_asked >= work_denied_at;
+}
+
+/* Once the budget is used up it stays so. */
+bool __wrap_blkup_view_work(struct blkup_view *v, uint32_t n)
+{
+        work_asked++;
+        return !kit_view_was_denied() && __real_blkup_view_work(v, n);
 }
 
 void kit_view_release(void)
