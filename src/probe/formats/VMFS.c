@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* VMFS, VMware's file system. Source: vmfs-tools 0.2.5, libvmfs/vmfs_fs.h (fs_info); fields:
- * ../shared/probe/tags.tsv. */
+/* VMFS, VMware's file system. Source: github.com/glandium/vmfs-tools, libvmfs/vmfs_fs.h (struct
+ * vmfs_fsinfo_raw). */
 #include <inttypes.h>
 
 #include "probe/formats/fields.h"

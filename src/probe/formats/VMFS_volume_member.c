@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * VMFS_volume_member: a device of VMware's volume manager, below VMFS, at 1 MiB. Source: vmfs-tools
- * (vmfs_volume.h, vmfs_lvm.h), little-endian.
+ * VMFS_volume_member: a device of VMware's volume manager, below VMFS, at 1 MiB. Source:
+ * github.com/glandium/vmfs-tools, libvmfs/vmfs_volume.h (struct vmfs_volinfo_raw, and vmfs_lvminfo_raw 512
+ * bytes behind it), little-endian.
  */
 #include <inttypes.h>
 

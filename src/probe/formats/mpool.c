@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A device of an mpool. Source: mpool-kmod 1.8, omf_if.h (omf_sb_descriptor_packed). */
+/*
+ * A device of an mpool. Source: the makers' own reader, util-linux libblkid/src/superblocks/mpool.c (Micron,
+ * 2016; struct omf_sb_descriptor, packed); magic and field names also in mpool-kmod, src/omf_if.h. A later
+ * descriptor has a checksum type behind the name; its checksum does not stand here, so it is damaged to this
+ * reader as to theirs.
+ */
 #include "probe/formats/fields.h"
 
 /* Offsets in the descriptor, little-endian. */

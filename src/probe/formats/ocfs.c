@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * OCFS, and the file system of its maker for Windows. Source: ocfs-tools 1.1.2 (ocfs_vol_disk_hdr,
- * ocfs_vol_label): the volume begins with its header, the label's sector is behind it. util-linux looks for
- * the magic at 8192 instead of 8, so both places count.
+ * OCFS, and the file system of its maker for Windows. Source: kernel fs/ocfs2/ocfs1_fs_compat.h (struct
+ * ocfs1_vol_disk_hdr in sector 0, struct ocfs1_vol_label in sector 1). That the mount point has a length of
+ * 16 bits behind it is libblkid's (superblocks/ocfs.c): the kernel's header has a serial number there.
+ * util-linux looks for the magic at 8192 instead of 8, so both places count.
  */
 #include "probe/formats/fields.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* A disk of Oracle ASM. Source: oracleasm-support 2.1, include/linux/oracleasm/disk.h (struct
- * asm_disk_label). */
+/* A disk of Oracle ASM. Source: oracleasm kernel driver, include/linux/oracleasm/disk.h (struct
+ * asm_disk_label, 32 bytes from 32 on: eight of tag, 24 of label). */
 #include "probe/formats/fields.h"
 
 enum { SB_MAGIC = 32, SB_LABEL = 40 /* 24 bytes */ };

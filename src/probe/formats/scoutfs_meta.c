@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The two devices of a ScoutFS. Source: scoutfs 1.0, kmod/src/format.h (struct scoutfs_super_block). */
+/* The two devices of a ScoutFS. Source: github.com/versity/scoutfs, kmod/src/format.h (struct
+ * scoutfs_block_header, struct scoutfs_super_block, format version 1 and later). */
 #include <inttypes.h>
 
 #include "probe/formats/fields.h"
