@@ -6,17 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/checked.h"
 #include "base/clock.h"
 #include "block/dioalign.h"
 #include "block/facts.h"
+#include "block/holes.h"
+
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 0x8 /* kernel include/uapi/linux/fs.h */
+#endif
 
 /* No file system or device in use asks for more than a page. */
 #define ALIGN_MAX 4096u
 /* Requests that go through the bounce buffer together. */
 #define BOUNCE_MAX 64
+/* Requests of a sparse file that are sent together. */
+#define BETWEEN_MAX 64
 /* The bounce buffer starts with this much; a plan has some twenty windows of a sector or a few. */
 #define BOUNCE_BYTES 65536u
 
@@ -24,10 +33,12 @@ struct blkup_block_file {
         struct blkup_block block;
         int fd;
         bool is_regular;
+        bool is_blocking; /* O_NONBLOCK is gone */
         uint32_t memory_align;     /* of buffers, for direct reads; at most align_bytes */
         struct blkup_uring *uring; /* NULL: not in use */
         uint8_t *bounce;
         size_t bounce_bytes;
+        struct blkup_holes holes; /* of a file opened by its name */
 };
 
 /* The descriptor is ours alone and read-only, so its flags are known. O_NONBLOCK has done its work at open;
@@ -141,6 +152,10 @@ static int read_by_ring(struct blkup_block_file *f, struct blkup_block_request *
         bool is_direct = f->block.info.direct, is_known = true, is_taken;
         int submissions;
 
+        if (!f->is_blocking) {
+                (void) set_flags(f, is_direct);
+                f->is_blocking = true;
+        }
         submissions = blkup_uring_read(f->uring, f->fd, r, n);
         if (submissions < 0) {
                 drop_ring(f);
@@ -165,10 +180,86 @@ static int read_by_ring(struct blkup_block_file *f, struct blkup_block_request *
         return submissions;
 }
 
+/* preadv2(): musl has no name for it. The kernel takes the offset in two halves, on every architecture. */
+static ssize_t read_nowait(int fd, const struct iovec *to, uint64_t at)
+{
+        return syscall(SYS_preadv2, fd, to, 1UL, (unsigned long) at, (unsigned long) (at >> 32), RWF_NOWAIT);
+}
+
+/*
+ * What is in the page cache is had by a call each, in half the time that the ring takes for it. The first
+ * that would have to wait for the disk shows that it pays to ask for all that is left at once.
+ */
+static int read_cached(struct blkup_block_file *f, struct blkup_block_request *r, size_t n, size_t *ret_taken)
+{
+        uint64_t before = blkup_now_ns();
+        int submissions = 0;
+        size_t i;
+
+        for (i = 0; i < n; i++) {
+                struct iovec to = { .iov_base = r[i].to, .iov_len = r[i].len };
+                uint64_t after;
+
+                if (read_nowait(f->fd, &to, r[i].at) != (ssize_t) r[i].len)
+                        break;
+                submissions++;
+                after = blkup_now_ns();
+                r[i].done_bytes = (int64_t) r[i].len;
+                r[i].ns = after - before;
+                before = after;
+        }
+        *ret_taken = i;
+        return submissions;
+}
+
 static int read_batch(struct blkup_block_file *f, struct blkup_block_request *r, size_t n)
 {
+        size_t taken = 0;
+        int submissions = 0;
+
+        if (f->uring && !blkup_uring_is_usable(f->uring))
+                drop_ring(f);
+        if (f->uring && n > 1 && f->is_regular && !f->block.info.direct)
+                submissions = read_cached(f, r, n, &taken);
+        if (taken == n)
+                return submissions;
         /* A single read is one call either way, and pread is the shorter one. */
-        return f->uring && n > 1 ? read_by_ring(f, r, n) : read_one_by_one(f, r, n);
+        return submissions + (f->uring && n - taken > 1 ? read_by_ring(f, r + taken, n - taken)
+                                                        : read_one_by_one(f, r + taken, n - taken));
+}
+
+static void answer_with_zeroes(const struct blkup_block_file *f, struct blkup_block_request *r)
+{
+        uint64_t size = f->block.info.size_bytes, there = size - blkup_min(r->at, size);
+
+        r->done_bytes = (int64_t) blkup_min(r->len, there);
+        r->ns = 0;
+        memset(r->to, 0, (size_t) r->done_bytes);
+}
+
+/* What lies in holes is not read; the others are, so many at a time. A question about a hole is a submission
+ * too. */
+static int read_between_holes(struct blkup_block_file *f, struct blkup_block_request *r, size_t n)
+{
+        struct blkup_block_request sent[BETWEEN_MAX];
+        size_t which[BETWEEN_MAX], taken = 0;
+        int submissions = -f->holes.questions;
+
+        for (size_t i = 0; i < n; i++) {
+                if (blkup_holes_have(&f->holes, f->fd, r[i].at, r[i].len)) {
+                        answer_with_zeroes(f, &r[i]);
+                } else {
+                        which[taken] = i;
+                        sent[taken++] = r[i];
+                }
+                if (taken == 0 || (taken < BETWEEN_MAX && i + 1 < n))
+                        continue;
+                submissions += read_batch(f, sent, taken);
+                for (size_t k = 0; k < taken; k++)
+                        r[which[k]] = sent[k];
+                taken = 0;
+        }
+        return submissions + f->holes.questions;
 }
 
 static bool is_direct_ready(const struct blkup_block_file *f, const struct blkup_block_request *r)
@@ -268,6 +359,8 @@ static int file_read(struct blkup_block *b, struct blkup_block_request *r, size_
         if (b->info.direct)
                 while (i < n && is_direct_ready(f, &r[i]))
                         i++;
+        if (f->holes.is_on && !b->info.direct)
+                return read_between_holes(f, r, n);
         if (!b->info.direct || i == n)
                 return read_batch(f, r, n);
         for (i = 0; i < n;) {
@@ -349,8 +442,6 @@ static void prepare(struct blkup_block_file *f, const struct blkup_block_open *o
          * there the call would cost more than it saves. */
         if (is_device)
                 (void) posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM);
-        if (f->uring)
-                (void) set_flags(f, false);
 }
 
 /* fd becomes the handle's on success. */
@@ -413,5 +504,11 @@ int blkup_block_open(const char *path, const struct blkup_block_open *o, struct 
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (fd < 0)
                 return blkup_fail_errno(err, -errno, "%s", path);
-        return make_handle(&fd, path, o, ret, err);
+        r = make_handle(&fd, path, o, ret, err);
+        if (r == 0 && S_ISREG(st.st_mode)) {
+                struct blkup_block_file *f = (struct blkup_block_file *) *ret;
+
+                blkup_holes_init(&f->holes, f->fd, (uint64_t) st.st_size, (uint64_t) st.st_blocks);
+        }
+        return r;
 }

@@ -42,8 +42,9 @@ static int count_calls(const char *word, const char *path, const char *log)
                         fd = atoi(answer + 1);
                         (void) snprintf(closes, sizeof(closes), "close(%d)", fd);
                 }
-                /* The first malloc() of libc; under ASan these come before main(). */
-                if (strncmp(line, "brk(", 4) == 0 || strncmp(line, "getrandom(", 10) == 0)
+                /* The first malloc() of libc, or of a size under ASan. */
+                if (strncmp(line, "brk(", 4) == 0 || strncmp(line, "getrandom(", 10) == 0 ||
+                    (strncmp(line, "mmap(", 5) == 0 && strstr(line, "MAP_ANONYMOUS")))
                         continue;
                 calls++;
                 (void) printf("        %s", line);

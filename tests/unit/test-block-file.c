@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/checked.h"
 #include "block/facts.h"
 #include "block/file.h"
 #include "count-calls.h"
@@ -231,6 +232,102 @@ static void a_direct_descriptor_becomes_buffered(void **state)
         b = blkup_block_close(b);
 }
 
+/* Pieces of data in a file that is hole otherwise: each read is answered as pread has it, whatever was asked
+ * before. */
+static void holes_read_as_zeroes(void **state)
+{
+        static const struct {
+                uint64_t at;
+                size_t len;
+        } pieces[] = { { 4096, 4096 }, { 65536, 12288 }, { 1 << 20, 1 }, { (3 << 20) - 100, 100 } };
+        static uint8_t bytes[12288], got[64][3000], want[3000];
+        struct blkup_block_request r[64];
+        struct blkup_block *b = NULL;
+        struct stat st;
+        int fd = open(path_of("sparse"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+        (void) state;
+        assert_true(fd >= 0);
+        assert_int_equal(ftruncate(fd, (4 << 20) + 77), 0);
+        memset(bytes, 0xa5, sizeof(bytes));
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(pieces); i++)
+                assert_int_equal(pwrite(fd, bytes, pieces[i].len, (off_t) pieces[i].at), pieces[i].len);
+        assert_int_equal(fstat(fd, &st), 0);
+        /* Some file systems have no holes; the answers must be right there too. */
+        if (st.st_blocks * 512 >= st.st_size)
+                print_message("the file system of /tmp wrote the holes\n");
+        srand(7);
+        for (int round = 0; round < 200; round++) {
+                size_t n = 1 + (size_t) rand() % 64;
+
+                assert_int_equal(blkup_block_open(path_of("sparse"), NULL, &b, NULL), 0);
+                for (size_t i = 0; i < n; i++) {
+                        uint64_t near = pieces[(unsigned) rand() % 4].at + 12288;
+                        uint64_t at = rand() % 3 ? near - blkup_min(near, (uint64_t) rand() % 20000)
+                                                 : (uint64_t) rand() % ((4 << 20) + 1000);
+
+                        r[i] = (struct blkup_block_request){ .at = at,
+                                                             .len = 1 + (size_t) rand() % 3000,
+                                                             .to = got[i] };
+                }
+                memset(got, 0xee, sizeof(got));
+                assert_true(blkup_block_read(b, r, n) >= 0);
+                for (size_t i = 0; i < n; i++) {
+                        ssize_t k = pread(fd, want, r[i].len, (off_t) r[i].at);
+
+                        assert_int_equal(r[i].done_bytes, k);
+                        assert_memory_equal(r[i].to, want, (size_t) k);
+                }
+                b = blkup_block_close(b);
+        }
+        /* What is written meanwhile is data, though the question was put before. */
+        assert_int_equal(blkup_block_open(path_of("sparse"), NULL, &b, NULL), 0);
+        r[0] = (struct blkup_block_request){ .at = 2 << 20, .len = 512, .to = got[0] };
+        assert_int_equal(pwrite(fd, bytes, 512, 2 << 20), 512);
+        assert_true(blkup_block_read(b, r, 1) >= 0);
+        assert_memory_equal(got[0], bytes, 512);
+        b = blkup_block_close(b);
+        assert_int_equal(close(fd), 0);
+}
+
+/* A hole costs a question instead of its reads. */
+static int probe_sparse(const char *path)
+{
+        struct blkup_block *b = NULL;
+        uint8_t got[10 * 512];
+        struct blkup_block_request r[10];
+
+        if (blkup_block_open(path, NULL, &b, NULL) < 0)
+                return 1;
+        for (size_t i = 0; i < 10; i++)
+                r[i] = (struct blkup_block_request){ .at = 8192 + i * 4096, .len = 512, .to = got + i * 512 };
+        if (blkup_block_read(b, r, 10) < 0)
+                return 1;
+        b = blkup_block_close(b);
+        return 0;
+}
+
+static void ten_reads_of_a_hole_are_one_call(void **state)
+{
+        char path[256], log[256];
+        struct stat st;
+        int calls;
+
+        (void) state;
+        (void) snprintf(path, sizeof(path), "%s", path_of("sparse"));
+        (void) snprintf(log, sizeof(log), "%s", path_of("log"));
+        assert_int_equal(stat(path, &st), 0);
+        calls = st.st_blocks * 512 < st.st_size ? count_calls("probe-sparse", path, log) : -1;
+        if (calls < 0) {
+                print_message("no holes here, or no strace, or it may not trace\n");
+                skip();
+        }
+        /* open, fstat, fstatfs, lseek, close; where the file system's word is not taken, no lseek but ten
+         * reads */
+        if (calls != 4 + 10)
+                assert_int_equal(calls, 5);
+}
+
 static int probe_like(const char *path)
 {
         struct blkup_block *b = NULL;
@@ -293,8 +390,12 @@ int main(int argc, char **argv)
                 cmocka_unit_test(refused_direct_reads_are_buffered),
                 cmocka_unit_test(a_direct_descriptor_becomes_buffered),
                 cmocka_unit_test(a_file_costs_its_reads_and_three_calls),
+                cmocka_unit_test(holes_read_as_zeroes),
+                cmocka_unit_test(ten_reads_of_a_hole_are_one_call),
         };
 
+        if (argc == 3 && strcmp(argv[1], "probe-sparse") == 0)
+                return probe_sparse(argv[2]);
         if (argc == 3 && strcmp(argv[1], "probe-like") == 0)
                 return probe_like(argv[2]);
 
