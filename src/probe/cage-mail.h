@@ -12,7 +12,6 @@ enum {
         BLKUP_CAGE_SEARCH = 'S',
         BLKUP_CAGE_ANSWER = 'A',
         /* from the child */
-        BLKUP_CAGE_READY = 'y',
         BLKUP_CAGE_NO_SECCOMP = 'n',
         BLKUP_CAGE_READ = 'r',
         BLKUP_CAGE_SET_DIRECT = 'd',
@@ -30,12 +29,14 @@ struct blkup_cage_request {
         uint64_t ns;
 };
 
+struct blkup_cage_tag {
+        char name[BLKUP_CAGE_NAME];
+        uint16_t at, len;
+};
+
 struct blkup_cage_found {
-        uint32_t n_tags;
-        struct {
-                char name[BLKUP_CAGE_NAME];
-                uint16_t at, len;
-        } tags[BLKUP_FOUND_TAGS];
+        uint32_t n_tags, used; /* of text */
+        struct blkup_cage_tag tags[BLKUP_FOUND_TAGS];
         char text[BLKUP_FOUND_TEXT];
 };
 
@@ -44,8 +45,13 @@ struct blkup_cage_hit {
         char version[BLKUP_CAGE_VERSION];
 };
 
-/* The mailbox. No pointers: what one side has is nothing to the other. */
+/* The mailbox. No pointers: what one side has is nothing to the other. What each run uses is at its end, and
+ * so beside the arena. */
 struct blkup_cage_shared {
+        /* from the child, with DONE: as many as n_partitions and n_candidates say */
+        struct blkup_partition partitions[BLKUP_MAX_PARTITIONS];
+        struct blkup_candidate candidates[BLKUP_MAX_CANDIDATES];
+
         /* from the parent, before RUN and SEARCH; the block's facts also after SET_DIRECT */
         bool excluded[BLKUP_MAX_FORMATS];
         uint32_t usages, flags;
@@ -55,6 +61,8 @@ struct blkup_cage_shared {
         uint32_t align_bytes;
         bool one_submission;
         struct blkup_part_wanted wanted;
+        uint32_t
+                n_ahead; /* with RUN: so many of the requests below were answered before they are asked for */
 
         /* from the child, with READ; the answers from the parent */
         uint32_t n_requests;
@@ -66,16 +74,18 @@ struct blkup_cage_shared {
         char line[512];
 
         /* from the child, with DONE */
-        uint32_t verdict, n_hits, n_partitions, partitions_cut;
+        uint32_t verdict, n_hits, n_partitions, partitions_cut, n_candidates;
         struct blkup_cage_found values, table;
         struct blkup_cage_hit hits[BLKUP_MAX_HITS];
         char trouble[256];
-        struct blkup_partition partitions[BLKUP_MAX_PARTITIONS];
-        uint32_t n_candidates;
-        struct blkup_candidate candidates[BLKUP_MAX_CANDIDATES];
 };
 
-/* The child's life; fd is its end of the socket. Never returns. */
-_Noreturn void blkup_cage_child(int fd, struct blkup_cage_shared *s, void *memory);
+/* Maps what a run on a usual device touches in the parent, or in the child: a page fault each costs several
+ * times as much. Where the kernel cannot (before 5.14), faults do it. */
+void blkup_cage_populate(struct blkup_cage_shared *s, void *memory, bool is_child);
+
+/* The child's life; fd is its end of the socket. has_handlers: signals may have handlers of the parent's. It
+ * says nothing until it is asked, but that it cannot be shut in. Never returns. */
+_Noreturn void blkup_cage_child(int fd, struct blkup_cage_shared *s, void *memory, bool has_handlers);
 
 #endif

@@ -3,11 +3,13 @@
 #include "probe/cage.h"
 
 #include <errno.h>
-#include <poll.h>
+#include <linux/sched.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -24,12 +26,15 @@ struct blkup_cage {
         size_t shared_bytes;
         int fd; /* -1: no child */
         pid_t pid;
+        bool is_new;  /* the child has not answered yet */
+        bool is_open; /* it could not be shut in */
+        int cpu;     /* that the child was put on; -1: none */
         int timeout_ms;
 
         /* What the last result refers to, in memory of our own. */
         char names[2][BLKUP_FOUND_TAGS][BLKUP_CAGE_NAME];
         char versions[BLKUP_MAX_HITS][BLKUP_CAGE_VERSION];
-        struct blkup_cage_found copy;
+        struct blkup_cage_tag tags[BLKUP_FOUND_TAGS];
 };
 
 static void bury(struct blkup_cage *c)
@@ -56,43 +61,101 @@ static bool tell(const struct blkup_cage *c, char word)
 /* One byte from the child; 0 when it died or takes too long. */
 static char hear(const struct blkup_cage *c)
 {
-        struct pollfd wait = { .fd = c->fd, .events = POLLIN };
         char word = 0;
-        int r;
+        ssize_t n;
 
         do
-                r = poll(&wait, 1, c->timeout_ms);
-        while (r < 0 && errno == EINTR);
-        if (r <= 0 || recv(c->fd, &word, 1, 0) != 1)
-                return 0;
-        return word;
+                n = recv(c->fd, &word, 1, 0);
+        while (n < 0 && errno == EINTR);
+        return n == 1 ? word : (char) 0;
+}
+
+/* For each wait of its own: a signal in between begins it anew. */
+static int set_patience(int fd, int ms)
+{
+        const struct timeval t = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
+
+        return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) < 0 ? -errno : 0;
+}
+
+/*
+ * The two take turns, so a second CPU only means that each turn waits for a sleeping one to wake up: on a
+ * virtual machine that is most of what the cage costs. The child goes where its parent is; where it may not,
+ * it stays.
+ */
+static void keep_near(struct blkup_cage *c)
+{
+        int cpu = sched_getcpu();
+        cpu_set_t set;
+
+        if (cpu < 0 || cpu >= CPU_SETSIZE || cpu == c->cpu)
+                return;
+        c->cpu = cpu;
+        CPU_ZERO(&set);
+        CPU_SET(cpu, &set);
+        (void) sched_setaffinity(c->pid, sizeof(set), &set);
+}
+
+/* Of the arena, what most devices need: their sectors, and a superblock or two of 4096 bytes. */
+#define USUAL_ARENA_BYTES 16384u
+
+static void populate(uint8_t *from, const uint8_t *to)
+{
+#ifdef MADV_POPULATE_WRITE
+        uint8_t *page = from - (uintptr_t) from % 4096;
+
+        (void) madvise(page, (size_t) (to - page), MADV_POPULATE_WRITE);
+#else
+        (void) from;
+        (void) to;
+#endif
+}
+
+void blkup_cage_populate(struct blkup_cage_shared *s, void *memory, bool is_child)
+{
+        uint8_t *prober = blkup_probe_usual_part(memory);
+
+        populate((uint8_t *) s + offsetof(struct blkup_cage_shared, excluded),
+                 (uint8_t *) memory + USUAL_ARENA_BYTES);
+        if (is_child)
+                populate(prober, prober + BLKUP_PROBE_USUAL_BYTES);
+}
+
+/* A fork without the handlers of the parent's signals, where the kernel can (5.5). Neither runs the handlers
+ * that other libraries have for a fork: those have no business in a child that only does arithmetic. */
+static pid_t fork_plain(bool *ret_has_handlers)
+{
+        struct clone_args args = { .flags = CLONE_CLEAR_SIGHAND, .exit_signal = SIGCHLD };
+        pid_t pid = (pid_t) syscall(SYS_clone3, &args, sizeof(args));
+
+        *ret_has_handlers = pid < 0;
+        return pid < 0 ? _Fork() : pid;
 }
 
 static int start(struct blkup_cage *c)
 {
-        int ends[2];
-        char word;
+        bool has_handlers;
+        int ends[2], r;
 
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
                 return -errno;
-        /* Not fork(): handlers of other libraries have no business in a child that only does arithmetic. */
-        c->pid = _Fork();
+        r = set_patience(ends[0], c->timeout_ms);
+        c->pid = r < 0 ? -1 : fork_plain(&has_handlers);
         if (c->pid < 0) {
-                int r = -errno;
-
+                r = r < 0 ? r : -errno;
                 (void) blkup_close(ends[0]);
                 (void) blkup_close(ends[1]);
                 return r;
         }
         if (c->pid == 0)
-                blkup_cage_child(ends[1], c->shared, c->memory);
+                blkup_cage_child(ends[1], c->shared, c->memory, has_handlers);
         (void) blkup_close(ends[1]);
         c->fd = ends[0];
-        word = hear(c);
-        if (word == BLKUP_CAGE_READY)
-                return 0;
-        bury(c);
-        return word == BLKUP_CAGE_NO_SECCOMP ? -ENOSYS : -EPIPE;
+        /* It gets ready on another CPU, while this one reads what it will want first. */
+        c->is_new = true;
+        c->is_open = false;
+        c->cpu = -1;
+        return 0;
 }
 
 int blkup_cage_new(struct blkup_cage **ret)
@@ -103,6 +166,10 @@ int blkup_cage_new(struct blkup_cage **ret)
 
         if (!c)
                 return -ENOMEM;
+        if (prctl(PR_GET_SECCOMP) < 0) {
+                free(c);
+                return -ENOSYS;
+        }
         c->fd = -1;
         c->timeout_ms = ANSWER_TIMEOUT_MS;
         c->shared_bytes = own + blkup_probe_bytes();
@@ -113,6 +180,7 @@ int blkup_cage_new(struct blkup_cage **ret)
                 return -ENOMEM;
         }
         c->memory = (uint8_t *) c->shared + own;
+        blkup_cage_populate(c->shared, c->memory, false);
         r = start(c);
         if (r < 0) {
                 (void) munmap(c->shared, c->shared_bytes);
@@ -126,6 +194,8 @@ int blkup_cage_new(struct blkup_cage **ret)
 void blkup_cage_set_timeout(struct blkup_cage *c, int ms)
 {
         c->timeout_ms = ms;
+        if (c->fd >= 0)
+                (void) set_patience(c->fd, ms);
 }
 
 struct blkup_cage *blkup_cage_unref(struct blkup_cage *c)
@@ -185,6 +255,30 @@ static void pass_line(struct blkup_cage *c, struct blkup_probe *p)
                 p->debug(p->debug_to, line);
 }
 
+/* What the engine reads first is known to its plan: read before the child is woken, it saves a turn. */
+static void read_ahead(struct blkup_cage *c, struct blkup_probe *p)
+{
+        struct blkup_block_request r[BLKUP_MAX_REQUESTS];
+        uint8_t *own = p->arena;
+        size_t n;
+
+        p->arena = c->memory;
+        n = blkup_engine_first_batch(p, r);
+        p->arena = own;
+        c->shared->n_ahead = (uint32_t) n;
+        if (n == 0)
+                return;
+        blkup_reader_submit(p, r, n);
+        for (size_t i = 0; i < n; i++)
+                c->shared->requests[i] = (struct blkup_cage_request){
+                        .at = r[i].at,
+                        .len = r[i].len,
+                        .to = (uint64_t) ((const uint8_t *) r[i].to - (const uint8_t *) c->memory),
+                        .done_bytes = r[i].done_bytes,
+                        .ns = r[i].ns,
+                };
+}
+
 /* Says what is to be done and serves the child until it is done. false: it is dead, or talks nonsense. */
 static bool converse(struct blkup_cage *c, struct blkup_probe *p, char word)
 {
@@ -219,11 +313,22 @@ static bool converse(struct blkup_cage *c, struct blkup_probe *p, char word)
                         pass_line(c, p);
                         break;
                 case BLKUP_CAGE_DONE:
+                        c->is_new = false;
                         return true;
+                case BLKUP_CAGE_NO_SECCOMP:
+                        c->is_open = c->is_new;
+                        return false;
                 default:
                         return false;
                 }
         }
+}
+
+/* What a conversation that did not come to its end means. */
+static int give_up(struct blkup_cage *c)
+{
+        bury(c);
+        return c->is_open ? -ENOSYS : -EPIPE;
 }
 
 static bool is_name(const char *s, size_t cap)
@@ -242,26 +347,30 @@ static bool is_name(const char *s, size_t cap)
 static bool unpack(struct blkup_cage *c, const struct blkup_cage_found *from, char names[][BLKUP_CAGE_NAME],
                    struct blkup_found *to)
 {
-        struct blkup_cage_found *copy = &c->copy;
+        const uint32_t n_tags = *(const volatile uint32_t *) &from->n_tags,
+                       used = *(const volatile uint32_t *) &from->used;
+        struct blkup_cage_tag *copy = c->tags;
 
-        memcpy(copy, from, sizeof(*copy));
         blkup_found_reset(to);
-        if (copy->n_tags > BLKUP_FOUND_TAGS)
+        if (n_tags > BLKUP_FOUND_TAGS || used > sizeof(to->text))
                 return false;
-        memcpy(to->text, copy->text, sizeof(to->text));
-        for (uint32_t i = 0; i < copy->n_tags; i++) {
-                size_t at = copy->tags[i].at, len = copy->tags[i].len;
+        if (n_tags == 0)
+                return true;
+        memcpy(copy, from->tags, n_tags * sizeof(copy[0]));
+        memcpy(to->text, from->text, used);
+        for (uint32_t i = 0; i < n_tags; i++) {
+                size_t at = copy[i].at, len = copy[i].len;
 
-                if (!is_name(copy->tags[i].name, BLKUP_CAGE_NAME) || at + len >= sizeof(to->text) ||
+                if (!is_name(copy[i].name, BLKUP_CAGE_NAME) || at + len >= used ||
                     to->text[at + len] != '\0')
                         return false;
-                memcpy(names[i], copy->tags[i].name, BLKUP_CAGE_NAME);
+                memcpy(names[i], copy[i].name, BLKUP_CAGE_NAME);
                 to->tags[i].name = names[i];
                 to->tags[i].at = (uint16_t) at;
                 to->tags[i].len = (uint16_t) len;
         }
-        to->n_tags = copy->n_tags;
-        to->used = sizeof(to->text);
+        to->n_tags = n_tags;
+        to->used = used;
         return true;
 }
 
@@ -360,13 +469,14 @@ int blkup_cage_run(struct blkup_cage *c, struct blkup_probe *p)
         r = ensure(c);
         if (r < 0)
                 return r;
+        keep_near(c);
+        read_ahead(c, p);
         if (converse(c, p, BLKUP_CAGE_RUN) && take_result(c, p))
                 return 0;
-        bury(c);
         p->values = NULL;
         p->n_hits = p->n_partitions = 0;
         blkup_found_reset(p->table);
-        return -EPIPE;
+        return give_up(c);
 }
 
 int blkup_cage_search(struct blkup_cage *c, struct blkup_probe *p, const struct blkup_part_wanted *w,
@@ -378,10 +488,8 @@ int blkup_cage_search(struct blkup_cage *c, struct blkup_probe *p, const struct 
                 return r;
         p->view.size = blkup_engine_area(p, &p->base);
         c->shared->wanted = *w;
-        if (!converse(c, p, BLKUP_CAGE_SEARCH)) {
-                bury(c);
-                return -EPIPE;
-        }
+        if (!converse(c, p, BLKUP_CAGE_SEARCH))
+                return give_up(c);
         if (*(volatile uint32_t *) &c->shared->n_partitions != 1)
                 return 0;
         memcpy(ret, &c->shared->partitions[0], sizeof(*ret));

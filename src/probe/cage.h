@@ -20,7 +20,8 @@
 
 struct blkup_cage;
 
-/* Starts the child. -ENOSYS: this kernel has no seccomp; -ENOMEM; what fork() returns. */
+/* Starts the child, and does not wait for it. -ENOSYS: this kernel has no seccomp; -ENOMEM; what fork()
+ * returns. */
 BLKUP_MUST_CHECK int blkup_cage_new(struct blkup_cage **ret);
 /* How long the child may take between two messages before it is taken for dead; 20 s unless set. */
 void blkup_cage_set_timeout(struct blkup_cage *c, int ms);
@@ -31,7 +32,8 @@ struct blkup_cage *blkup_cage_unref(struct blkup_cage *c);
 /*
  * blkup_engine_run() in the child: p's settings and p->block go in, p's result comes out. A child that has
  * died since is replaced first. -EPIPE: it died, or did not answer in time, over this device; p's result is
- * then empty.
+ * then empty. -ENOSYS: it could not be shut in, and has looked at nothing. What fork() returns: there is no
+ * child.
  */
 BLKUP_MUST_CHECK int blkup_cage_run(struct blkup_cage *c, struct blkup_probe *p);
 

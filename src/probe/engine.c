@@ -470,11 +470,16 @@ static void leave_cache_if_slow(struct blkup_probe *p)
 }
 
 /* A removable device shows its speed by its first sector, before anything else is read. */
+static bool shows_speed_first(const struct blkup_probe *p)
+{
+        return p->may_switch && p->block->info.is_removable && !p->block->info.direct && !p->view.is_tiny;
+}
+
 static void look_at_speed(struct blkup_probe *p)
 {
         struct blkup_units first;
 
-        if (!p->may_switch || !p->block->info.is_removable || p->block->info.direct || p->view.is_tiny)
+        if (!shows_speed_first(p))
                 return;
         p->is_as_planned = false;
         blkup_units_clear(&first);
@@ -483,24 +488,50 @@ static void look_at_speed(struct blkup_probe *p)
         leave_cache_if_slow(p);
 }
 
+/* Makes the plan, and says what is to be read first. */
+static void begin_course(struct blkup_probe *p, struct course *c)
+{
+        c->stage = ALL_FORMATS;
+        c->tables_read = c->has_next = false;
+        c->intolerant = 0;
+        c->table = NULL;
+        blkup_plan_make(p);
+        read_next(c, &p->plan.first);
+        if (p->view.is_tiny && p->plan.n_active > 0) {
+                c->stage = FIRST_FORMATS;
+        } else {
+                read_next(c, &p->plan.tables);
+                read_next(c, &p->plan.rest);
+                c->tables_read = true;
+        }
+}
+
+/* A whole disk of a floppy's size: where a table is found, it is not asked for superblocks. */
+static bool asks_tables_first(const struct blkup_probe *p)
+{
+        return p->view.is_tiny && p->block->info.kind == BLKUP_BLOCK_DISK && !p->no_superblocks &&
+               !(p->flags & BLKUP_PROBE_NO_TABLES);
+}
+
+size_t blkup_engine_first_batch(struct blkup_probe *p, struct blkup_block_request *ret)
+{
+        struct course c;
+
+        prepare_view(p);
+        if (p->view.size == 0 || p->block->info.is_private_dm || shows_speed_first(p))
+                return 0;
+        if (asks_tables_first(p))
+                p->no_superblocks = true;
+        begin_course(p, &c);
+        return blkup_reader_batch(p, &c.next, ret);
+}
+
 static void run_course(struct blkup_probe *p)
 {
         struct course c;
 
-        c.stage = ALL_FORMATS;
-        c.tables_read = c.has_next = false;
-        c.intolerant = 0;
-        c.table = NULL;
-        blkup_plan_make(p);
+        begin_course(p, &c);
         memset(p->state, BLKUP_STATE_UNDECIDED, p->plan.n_active);
-        read_next(&c, &p->plan.first);
-        if (p->view.is_tiny && p->plan.n_active > 0) {
-                c.stage = FIRST_FORMATS;
-        } else {
-                read_next(&c, &p->plan.tables);
-                read_next(&c, &p->plan.rest);
-                c.tables_read = true;
-        }
         look_at_speed(p);
         for (unsigned round = 0;; round++) {
                 /* Each round reads what the one before lacked; a chain that wants more than these is not a
@@ -527,9 +558,7 @@ static void decide(struct blkup_probe *p)
         blkup_engine_reset(p);
         if (p->view.size == 0 || p->block->info.is_private_dm)
                 return;
-        /* A whole disk of a floppy's size: where a table is found, it is not asked for superblocks. */
-        if (p->view.is_tiny && p->block->info.kind == BLKUP_BLOCK_DISK && !p->no_superblocks &&
-            !(p->flags & BLKUP_PROBE_NO_TABLES)) {
+        if (asks_tables_first(p)) {
                 p->no_superblocks = true;
                 run_course(p);
                 if (p->verdict == BLKUP_VERDICT_FOUND)

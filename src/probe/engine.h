@@ -182,10 +182,17 @@ void blkup_units_join(struct blkup_units *a, const struct blkup_units *b);
  * child. */
 size_t blkup_probe_bytes(void);
 struct blkup_probe *blkup_probe_build(void *memory);
+/* Where in that memory the prober itself is, the table's and the first format's results behind it. */
+void *blkup_probe_usual_part(void *memory);
+#define BLKUP_PROBE_USUAL_BYTES (sizeof(struct blkup_probe) + 4 * sizeof(struct blkup_found))
 
 /* engine.c: an empty result, and the area of p->block that is looked at. */
 void blkup_engine_reset(struct blkup_probe *p);
 uint64_t blkup_engine_area(const struct blkup_probe *p, uint64_t *ret_base);
+
+/* engine.c: what blkup_engine_run() will read first, into the places of p's arena where it will want it; ret
+ * has room for BLKUP_MAX_REQUESTS. 0: that depends on something that has to be read before. */
+size_t blkup_engine_first_batch(struct blkup_probe *p, struct blkup_block_request *ret);
 
 /* engine.c: the area of p->block is looked at; fills the result. */
 void blkup_engine_run(struct blkup_probe *p);

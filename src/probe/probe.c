@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The prober's public face: settings, opening a path, results. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,10 +42,10 @@ struct blkup_probe *blkup_probe_build(void *memory)
         struct blkup_probe *p = carve(&at, sizeof(*p));
 
         memset(p, 0, sizeof(*p));
-        p->finds = carve(&at, FINDS_BYTES);
-        p->table = p->finds + BLKUP_MAX_HITS;
+        p->table = carve(&at, FINDS_BYTES);
         p->entry = p->table + 1;
         p->scratch = p->entry + 1;
+        p->finds = p->scratch + 1;
         p->partitions = carve(&at, PARTS_BYTES);
         p->log = carve(&at, LOG_BYTES);
         p->candidates = carve(&at, CANDIDATES_BYTES);
@@ -54,6 +55,11 @@ struct blkup_probe *blkup_probe_build(void *memory)
         blkup_found_reset(p->table);
         blkup_found_reset(p->entry);
         return p;
+}
+
+void *blkup_probe_usual_part(void *memory)
+{
+        return (uint8_t *) memory + ARENA_BYTES;
 }
 
 struct blkup_probe *blkup_probe_new(void)
@@ -156,13 +162,22 @@ void blkup_probe_set_budget(struct blkup_probe *p, uint64_t bytes)
  * next one. */
 static void look(struct blkup_probe *p)
 {
+        int r;
+
         if (!p->cage) {
                 blkup_engine_run(p);
-        } else if (blkup_cage_run(p->cage, p) < 0) {
-                p->verdict = BLKUP_VERDICT_UNKNOWN;
+                return;
+        }
+        r = blkup_cage_run(p->cage, p);
+        if (r == 0)
+                return;
+        p->verdict = BLKUP_VERDICT_UNKNOWN;
+        if (r == -EPIPE)
                 (void) snprintf(p->trouble, sizeof(p->trouble),
                                 "damaged: the process that looked at it died or did not answer");
-        }
+        else
+                (void) snprintf(p->trouble, sizeof(p->trouble), "not looked at: no cage for the parser: %s",
+                                strerror(-r));
 }
 
 static void judge_features(struct blkup_probe *p)

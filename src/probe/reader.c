@@ -184,7 +184,7 @@ static bool is_loaded(const struct blkup_probe *p, uint64_t unit_no, const uint8
 
 /* A batch under construction. */
 struct batch {
-        struct blkup_block_request r[MAX_REQUESTS];
+        struct blkup_block_request *r; /* room for MAX_REQUESTS */
         size_t n;
 };
 
@@ -350,11 +350,21 @@ static void add_needs(struct blkup_probe *p, struct batch *b)
         v->n_needs = 0;
 }
 
+size_t blkup_reader_batch(struct blkup_probe *p, const struct blkup_units *u, struct blkup_block_request *ret)
+{
+        struct batch b = { .r = ret };
+
+        p->planned_bytes = 0;
+        add_units(p, &b, u);
+        p->planned_bytes = 0;
+        return b.n;
+}
+
 void blkup_reader_load(struct blkup_probe *p, const struct blkup_units *u)
 {
-        struct batch b;
+        struct blkup_block_request requests[MAX_REQUESTS];
+        struct batch b = { .r = requests };
 
-        b.n = 0;
         p->planned_bytes = 0;
         if (u)
                 add_units(p, &b, u);

@@ -5,6 +5,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,9 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -161,6 +165,51 @@ static void every_attempt_ends_the_child_and_nothing_else(void **state)
         (void) blkup_probe_unref(p);
 }
 
+/* In a container all runs behind a filter, which rules strict mode out: the door is as shut as ever. */
+static int attempts_behind_a_filter(void)
+{
+        struct sock_filter all[] = { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
+        struct sock_fprog program = { .len = 1, .filter = all };
+        struct blkup_probe *p = blkup_probe_new();
+        int result = 0;
+
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+                return 77;
+        if (!p || blkup_probe_set_cage(p, true) < 0)
+                return 99;
+        blkup_cage_set_timeout(p->cage, 1000);
+        for (int i = OPEN; i < LAST_ATTEMPT && result == 0; i++) {
+                evil[4] = (uint8_t) i;
+                if (probe(p, evil) != BLKUP_VERDICT_UNKNOWN || !strstr(blkup_probe_trouble(p), "damaged") ||
+                    probe(p, swap) != BLKUP_VERDICT_FOUND)
+                        result = i;
+        }
+        (void) blkup_probe_unref(p);
+        return result;
+}
+
+static void a_filter_before_it_opens_nothing(void **state)
+{
+        struct stat st;
+        int status = -1;
+        pid_t pid = fork();
+
+        (void) state;
+        assert_true(pid >= 0);
+        if (pid == 0)
+                _exit(attempts_behind_a_filter());
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        if (WEXITSTATUS(status) == 77) {
+                print_message("no seccomp filters here\n");
+                skip();
+        }
+        assert_int_equal(WEXITSTATUS(status), 0);
+        assert_int_equal(stat(victim, &st), 0);
+        assert_int_equal(st.st_size, 5);
+}
+
 /* The same format without a cage gets away with it: the attempts above were real ones. */
 static void without_a_cage_it_escapes(void **state)
 {
@@ -265,6 +314,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(every_attempt_ends_the_child_and_nothing_else),
+                cmocka_unit_test(a_filter_before_it_opens_nothing),
                 cmocka_unit_test(without_a_cage_it_escapes),
                 cmocka_unit_test(a_run_in_the_cage_answers_like_one_outside),
                 cmocka_unit_test(a_child_answers_soon),
