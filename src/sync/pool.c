@@ -724,3 +724,38 @@ int blkup_pool_replay(struct blkup_pool *p, unsigned workers, const uint64_t *du
         (void) pthread_mutex_unlock(&p->lock);
         return r;
 }
+
+int blkup_pool_before(struct blkup_pool *p, uint32_t node, const bool *is_left_out, uint32_t *ret,
+                      uint32_t cap, uint32_t *ret_n)
+{
+        uint32_t depth = 0, n = 0;
+        int r = -ENOENT;
+
+        (void) pthread_mutex_lock(&p->lock);
+        if (node < p->n_items) {
+                uint32_t mark = ++p->mark;
+
+                p->items[node].mark = mark;
+                p->stack[depth++] = node;
+                /* Ends: each node is put on the stack once. */
+                while (depth > 0) {
+                        uint32_t arc = p->items[p->stack[--depth]].first_in;
+
+                        for (; arc != BLKUP_POOL_NO_EDGE; arc = p->arcs[arc].next_in) {
+                                uint32_t from = p->arcs[arc].from;
+
+                                if (p->items[from].mark == mark)
+                                        continue;
+                                p->items[from].mark = mark;
+                                if (is_left_out && is_left_out[from])
+                                        p->stack[depth++] = from;
+                                else if (n++ < cap)
+                                        ret[n - 1] = from;
+                        }
+                }
+                *ret_n = n;
+                r = 0;
+        }
+        (void) pthread_mutex_unlock(&p->lock);
+        return r;
+}

@@ -117,6 +117,13 @@ bool blkup_pool_is_cancelled(struct blkup_pool *p); /* for long callbacks */
 uint32_t blkup_pool_count(struct blkup_pool *p);
 /* -ENOENT: no such node. */
 BLKUP_MUST_CHECK int blkup_pool_get(struct blkup_pool *p, uint32_t node, struct blkup_pool_result *ret);
+/*
+ * The nodes that node waits or waited for, through those that is_left_out names (an array by node, NULL:
+ * none): points and nodes that only look are no step of a picture. Each once; at most cap into ret, all of
+ * them counted in *ret_n. -ENOENT: no such node.
+ */
+BLKUP_MUST_CHECK int blkup_pool_before(struct blkup_pool *p, uint32_t node, const bool *is_left_out,
+                                       uint32_t *ret, uint32_t cap, uint32_t *ret_n);
 const char *blkup_pool_state_name(enum blkup_pool_state s);
 
 /*
