@@ -2,7 +2,8 @@
 /*
  * Chrome trace-event JSON, object form. Source: "Trace Event Format" (the catapult project's document):
  * complete events ("ph":"X", ts and dur in microseconds), metadata events ("ph":"M": process_name,
- * thread_name, thread_sort_index), "otherData" for what belongs to the whole trace.
+ * thread_name, thread_sort_index), flow events ("s" and "f") along the critical path, "otherData" for what
+ * belongs to the whole trace.
  *
  * A viewer draws one thread as one stack of nested slices: two events of a thread that overlap without one
  * holding the other are drawn wrong. A lane whose spans overlap that way (one device, two workers) is
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/path.h"
 #include "trace/trace-private.h"
 
 /* More tracks than this in one lane are unreadable; the rest shares the last one. Also bounds the search. */
@@ -185,21 +187,147 @@ static void write_span(struct blkup_json *j, const struct blkup_span *s, uint32_
                 blkup_json_key(j, "error");
                 blkup_json_i64(j, s->error);
         }
+        if (s->id) {
+                blkup_json_key(j, "id");
+                blkup_json_u64(j, s->id);
+        }
+        if (s->n_after) {
+                blkup_json_key(j, "after");
+                blkup_json_begin_array(j);
+                for (uint32_t i = 0; i < s->n_after; i++)
+                        blkup_json_u64(j, s->after[i]);
+                blkup_json_end_array(j);
+        }
         blkup_json_end_object(j);
         blkup_json_end_object(j);
+}
+
+/* ---- the critical path ---- */
+
+struct path {
+        struct blkup_path_step *steps;
+        size_t n;
+        uint64_t *spans; /* sorted: indexes of its spans in order of start, for a search by halves */
+        uint32_t *tids;  /* of each of those */
+};
+
+static int compare_u64(const void *pa, const void *pb)
+{
+        const uint64_t *a = pa, *b = pb;
+
+        return *a < *b ? -1 : *a > *b;
+}
+
+static int find_path(struct blkup_trace *t, struct path *p)
+{
+        int r = blkup_trace_path(t, &p->steps, &p->n);
+
+        if (r < 0)
+                return r;
+        p->spans = calloc(p->n + 1, sizeof(*p->spans));
+        p->tids = calloc(p->n + 1, sizeof(*p->tids));
+        if (!p->spans || !p->tids)
+                return -ENOMEM;
+        for (size_t i = 0; i < p->n; i++)
+                p->spans[i] = p->steps[i].node;
+        qsort(p->spans, p->n, sizeof(*p->spans), compare_u64);
+        return 0;
+}
+
+static void free_path(struct path *p)
+{
+        free(p->steps);
+        free(p->spans);
+        free(p->tids);
+}
+
+static uint32_t *tid_in_path(const struct path *p, uint64_t span)
+{
+        const uint64_t *at = p->n ? bsearch(&span, p->spans, p->n, sizeof(span), compare_u64) : NULL;
+
+        return at ? &p->tids[at - p->spans] : NULL;
+}
+
+/* otherData.critical_path: a wait is an item of its own, as in the other tables. */
+static void write_path(struct blkup_json *j, struct blkup_trace *t, const struct path *p)
+{
+        blkup_json_key(j, "critical_path");
+        blkup_json_begin_array(j);
+        for (size_t i = 0; i < p->n; i++) {
+                struct blkup_span s;
+                uint32_t lane;
+
+                blkup_trace_sorted(t, p->steps[i].node, &s, &lane);
+                for (unsigned is_step = 0; is_step < 2; is_step++) {
+                        if (is_step ? !blkup_path_is_told(s.kind, s.end_ns - s.start_ns)
+                                    : p->steps[i].wait_ns <= BLKUP_PATH_GAP_NS)
+                                continue;
+                        blkup_json_begin_object(j);
+                        blkup_json_key(j, "lane");
+                        blkup_json_string(j, s.lane);
+                        blkup_json_key(j, "name");
+                        blkup_json_string(j, is_step ? s.name : i > 0 ? "wait" : "start");
+                        blkup_json_key(j, "us");
+                        blkup_json_double(j, us(is_step ? s.end_ns - s.start_ns : p->steps[i].wait_ns), 3);
+                        blkup_json_end_object(j);
+                }
+        }
+        blkup_json_end_array(j);
+}
+
+static void write_flow_event(struct blkup_json *j, const char *phase, uint64_t id, uint32_t tid, double ts)
+{
+        blkup_json_begin_object(j);
+        blkup_json_key(j, "ph");
+        blkup_json_string(j, phase);
+        if (*phase == 'f') {
+                /* Without it the end of an arrow binds to the next slice, not to the one it stands in. */
+                blkup_json_key(j, "bp");
+                blkup_json_string(j, "e");
+        }
+        blkup_json_key(j, "pid");
+        blkup_json_u64(j, 1);
+        blkup_json_key(j, "tid");
+        blkup_json_u64(j, tid);
+        blkup_json_key(j, "ts");
+        blkup_json_double(j, ts, 3);
+        blkup_json_key(j, "cat");
+        blkup_json_string(j, "path");
+        blkup_json_key(j, "name");
+        blkup_json_string(j, "critical path");
+        blkup_json_key(j, "id");
+        blkup_json_u64(j, id);
+        blkup_json_end_object(j);
+}
+
+/* An arrow a pair of steps: from the start of one slice to the start of the next, as an arrow binds to a
+ * slice that is open at its time, and at its end a slice is not. */
+static void write_flow(struct blkup_json *j, struct blkup_trace *t, const struct path *p, uint64_t zero_ns)
+{
+        for (size_t i = 1; i < p->n; i++) {
+                size_t a = p->steps[i - 1].node, b = p->steps[i].node;
+                struct blkup_span from, to;
+                uint32_t lane;
+
+                blkup_trace_sorted(t, a, &from, &lane);
+                blkup_trace_sorted(t, b, &to, &lane);
+                write_flow_event(j, "s", i, *tid_in_path(p, a), us(from.start_ns - zero_ns));
+                write_flow_event(j, "f", i, *tid_in_path(p, b), us(to.start_ns - zero_ns));
+        }
 }
 
 /* Nesting needs the longer of two spans that start together to come first; the store's order does not say so.
  * One run of equal starts is a handful of spans, so an insertion sort by end does. */
 struct pending {
         struct blkup_span span;
+        uint64_t index; /* in order of start */
         uint32_t lane;
 };
 
 #define MAX_PENDING 64u
 
 static int flush_pending(struct blkup_json *j, struct tracks *ts, struct pending *p, unsigned n,
-                         uint64_t zero_ns)
+                         const struct path *path, uint64_t zero_ns)
 {
         for (unsigned i = 1; i < n; i++) {
                 struct pending moved = p[i];
@@ -213,15 +341,19 @@ static int flush_pending(struct blkup_json *j, struct tracks *ts, struct pending
         }
         for (unsigned i = 0; i < n; i++) {
                 struct track *track = place(ts, p[i].lane, p[i].span.start_ns, p[i].span.end_ns);
+                uint32_t *tid = tid_in_path(path, p[i].index);
 
                 if (!track)
                         return -ENOMEM;
+                if (tid)
+                        *tid = track->tid;
                 write_span(j, &p[i].span, track->tid, zero_ns);
         }
         return 0;
 }
 
-static int write_spans(struct blkup_json *j, struct blkup_trace *t, struct tracks *ts, uint64_t zero_ns)
+static int write_spans(struct blkup_json *j, struct blkup_trace *t, struct tracks *ts,
+                       const struct path *path, uint64_t zero_ns)
 {
         struct pending *pending;
         unsigned n_pending = 0;
@@ -232,18 +364,18 @@ static int write_spans(struct blkup_json *j, struct blkup_trace *t, struct track
         if (!pending)
                 return -ENOMEM;
         for (uint64_t i = 0; i < n && r == 0; i++) {
-                struct pending next;
+                struct pending next = { .index = i };
 
                 blkup_trace_sorted(t, i, &next.span, &next.lane);
                 if (n_pending == MAX_PENDING ||
                     (n_pending > 0 && pending[0].span.start_ns != next.span.start_ns)) {
-                        r = flush_pending(j, ts, pending, n_pending, zero_ns);
+                        r = flush_pending(j, ts, pending, n_pending, path, zero_ns);
                         n_pending = 0;
                 }
                 pending[n_pending++] = next;
         }
         if (r == 0)
-                r = flush_pending(j, ts, pending, n_pending, zero_ns);
+                r = flush_pending(j, ts, pending, n_pending, path, zero_ns);
         free(pending);
         return r;
 }
@@ -251,6 +383,7 @@ static int write_spans(struct blkup_json *j, struct blkup_trace *t, struct track
 int blkup_trace_write_json(struct blkup_trace *t, int (*write)(void *to, const char *s, size_t n), void *to)
 {
         struct tracks ts = { 0 };
+        struct path path = { 0 };
         struct blkup_span first = { 0 };
         struct blkup_json j;
         int r, finish;
@@ -262,8 +395,12 @@ int blkup_trace_write_json(struct blkup_trace *t, int (*write)(void *to, const c
                 return r;
         ts.n_lanes = blkup_trace_lanes(t);
         ts.first = calloc(ts.n_lanes ? ts.n_lanes : 1, sizeof(*ts.first));
-        if (!ts.first)
-                return -ENOMEM;
+        r = ts.first ? find_path(t, &path) : -ENOMEM;
+        if (r < 0) {
+                free_path(&path);
+                free_tracks(&ts);
+                return r;
+        }
         if (blkup_trace_sorted_count(t) > 0)
                 blkup_trace_sorted(t, 0, &first, NULL);
 
@@ -281,18 +418,27 @@ int blkup_trace_write_json(struct blkup_trace *t, int (*write)(void *to, const c
         blkup_json_u64(&j, blkup_trace_sorted_count(t));
         blkup_json_key(&j, "dropped");
         blkup_json_u64(&j, blkup_trace_dropped(t));
+        if (*blkup_trace_title(t)) {
+                blkup_json_key(&j, "title");
+                blkup_json_string(&j, blkup_trace_title(t));
+        }
+        if (path.n > 0)
+                write_path(&j, t, &path);
         blkup_json_end_object(&j);
         blkup_json_key(&j, "traceEvents");
         blkup_json_begin_array(&j);
         write_metadata(&j, "process_name", 0, "name");
         blkup_json_string(&j, "blkup");
         end_metadata(&j);
-        r = write_spans(&j, t, &ts, first.start_ns);
-        if (r == 0)
+        r = write_spans(&j, t, &ts, &path, first.start_ns);
+        if (r == 0) {
+                write_flow(&j, t, &path, first.start_ns);
                 write_track_names(&j, t, &ts); /* metadata may follow what it names */
+        }
         blkup_json_end_array(&j);
         blkup_json_end_object(&j);
         finish = blkup_json_finish(&j);
         free_tracks(&ts);
+        free_path(&path);
         return r < 0 ? r : finish;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What the writers (trace-json.c, trace-table.c) may see of a trace beyond trace.h. Nobody outside this
+ * What the writers and the reader of this folder may see of a trace beyond trace.h. Nobody outside this
  * folder includes it. Call blkup_trace_sort() first; the order then holds until a span is added.
  */
 #ifndef BLKUP_TRACE_TRACE_PRIVATE_H
@@ -29,5 +29,10 @@ void blkup_trace_sorted(struct blkup_trace *t, uint64_t i, struct blkup_span *re
 
 /* How many spans blkup_trace_sort() put in order. */
 uint64_t blkup_trace_sorted_count(struct blkup_trace *t);
+
+/* For the reader: a lane before its first span, so that the order of lanes is what it was; and what was
+ * dropped when the trace was made. -ENOMEM. */
+BLKUP_MUST_CHECK int blkup_trace_add_lane(struct blkup_trace *t, const char *name);
+void blkup_trace_add_dropped(struct blkup_trace *t, uint64_t n);
 
 #endif

@@ -19,11 +19,14 @@
 #define MAX_TEXT          255u
 #define CHUNK_SPANS       256u
 #define ARENA_BLOCK_BYTES 8192u
+/* A graph with more edges into one node has points in between; what comes after is left out. */
+#define MAX_AFTER         1000u
 
 struct stored_span {
         const char *name, *detail; /* in the arena; detail may be NULL */
-        uint64_t start_ns, end_ns, bytes, reads;
-        uint32_t lane;
+        const uint64_t *after;     /* in the arena */
+        uint64_t start_ns, end_ns, bytes, reads, id;
+        uint32_t lane, n_after;
         unsigned worker;
         int error;
         enum blkup_span_kind kind;
@@ -32,8 +35,10 @@ struct stored_span {
 struct arena_block {
         struct arena_block *next;
         size_t used;
-        char text[ARENA_BLOCK_BYTES];
+        _Alignas(uint64_t) char text[ARENA_BLOCK_BYTES];
 };
+_Static_assert(MAX_AFTER * sizeof(uint64_t) + sizeof(uint64_t) <= ARENA_BLOCK_BYTES,
+               "a block holds any list");
 
 struct interned {
         const char *text; /* NULL: free slot */
@@ -62,6 +67,9 @@ struct blkup_trace {
 
         struct order *order;
         uint64_t n_order;
+
+        const char *title;
+        uint64_t last_id;
 };
 
 const char *blkup_span_kind_name(enum blkup_span_kind kind)
@@ -158,11 +166,10 @@ static bool grow_texts(struct blkup_trace *t)
         return true;
 }
 
-static char *arena_copy(struct blkup_trace *t, const char *s, size_t n)
+/* n bytes, at most a block's. NULL: out of memory. */
+static char *arena_take(struct blkup_trace *t, size_t n)
 {
-        char *at;
-
-        if (!t->arena || ARENA_BLOCK_BYTES - t->arena->used < n + 1) {
+        if (!t->arena || ARENA_BLOCK_BYTES - t->arena->used < n) {
                 struct arena_block *block = malloc(sizeof(*block));
 
                 if (!block)
@@ -171,11 +178,35 @@ static char *arena_copy(struct blkup_trace *t, const char *s, size_t n)
                 block->used = 0;
                 t->arena = block;
         }
-        at = t->arena->text + t->arena->used;
-        memcpy(at, s, n);
-        at[n] = '\0';
-        t->arena->used += n + 1;
+        t->arena->used += n;
+        return t->arena->text + t->arena->used - n;
+}
+
+static char *arena_copy(struct blkup_trace *t, const char *s, size_t n)
+{
+        char *at = arena_take(t, n + 1);
+
+        if (at) {
+                memcpy(at, s, n);
+                at[n] = '\0';
+        }
         return at;
+}
+
+static const uint64_t *arena_ids(struct blkup_trace *t, const uint64_t *ids, uint32_t n)
+{
+        size_t bytes = n * sizeof(*ids), pad;
+        char *at;
+
+        /* Texts lie in the same blocks: up to the next multiple of a number's size. */
+        pad = t->arena ? -t->arena->used & (sizeof(*ids) - 1) : 0;
+        at = arena_take(t, bytes + pad);
+        if (!at)
+                return NULL;
+        /* In a new block, which is aligned, the padding may as well lie behind. */
+        at += -(uintptr_t) at & (sizeof(*ids) - 1);
+        memcpy(at, ids, bytes);
+        return (const uint64_t *) (const void *) at;
 }
 
 /* The one copy of s. NULL: out of memory. The slot is valid until the next call. */
@@ -264,6 +295,8 @@ static bool add_locked(struct blkup_trace *t, const struct blkup_span *s)
                 .reads = s->reads,
                 .worker = s->worker,
                 .error = s->error,
+                .id = s->id,
+                .n_after = s->n_after < MAX_AFTER ? s->n_after : MAX_AFTER,
                 .kind = (unsigned) s->kind < BLKUP_SPAN_KINDS ? s->kind : BLKUP_SPAN_OTHER,
         };
         struct interned *text;
@@ -283,10 +316,17 @@ static bool add_locked(struct blkup_trace *t, const struct blkup_span *s)
                         return false;
                 span.detail = text->text;
         }
+        if (span.n_after > 0) {
+                span.after = arena_ids(t, s->after, span.n_after);
+                if (!span.after)
+                        return false;
+        }
         /* Last, so that a lane exists only when a span is in it. */
         if (!find_lane(t, s->lane ? s->lane : "", &span.lane))
                 return false;
         *slot = span;
+        if (span.id > t->last_id)
+                t->last_id = span.id;
         atomic_store_explicit(&t->n_spans, n + 1, memory_order_release);
         return true;
 }
@@ -312,6 +352,62 @@ uint64_t blkup_trace_count(const struct blkup_trace *t)
 uint64_t blkup_trace_dropped(const struct blkup_trace *t)
 {
         return t ? atomic_load_explicit(&t->n_dropped, memory_order_relaxed) : 0;
+}
+
+void blkup_trace_set_title(struct blkup_trace *t, const char *title)
+{
+        struct interned *text;
+
+        if (!t)
+                return;
+        (void) pthread_mutex_lock(&t->lock);
+        text = intern(t, title);
+        if (text)
+                t->title = text->text;
+        (void) pthread_mutex_unlock(&t->lock);
+}
+
+const char *blkup_trace_title(struct blkup_trace *t)
+{
+        const char *title = NULL;
+
+        if (t) {
+                (void) pthread_mutex_lock(&t->lock);
+                title = t->title;
+                (void) pthread_mutex_unlock(&t->lock);
+        }
+        return title ? title : "";
+}
+
+uint64_t blkup_trace_ids(struct blkup_trace *t, uint64_t n)
+{
+        uint64_t first = 0;
+
+        if (!t)
+                return 0;
+        (void) pthread_mutex_lock(&t->lock);
+        if (n <= UINT64_MAX - 1 - t->last_id) { /* else a hostile trace has taken them all: not known */
+                first = t->last_id + 1;
+                t->last_id += n;
+        }
+        (void) pthread_mutex_unlock(&t->lock);
+        return first;
+}
+
+int blkup_trace_add_lane(struct blkup_trace *t, const char *name)
+{
+        uint32_t lane;
+        bool is_there;
+
+        (void) pthread_mutex_lock(&t->lock);
+        is_there = find_lane(t, name, &lane);
+        (void) pthread_mutex_unlock(&t->lock);
+        return is_there ? 0 : -ENOMEM;
+}
+
+void blkup_trace_add_dropped(struct blkup_trace *t, uint64_t n)
+{
+        atomic_fetch_add_explicit(&t->n_dropped, n, memory_order_relaxed);
 }
 
 static int compare_order(const void *pa, const void *pb)
@@ -399,6 +495,9 @@ static void copy_out(const struct blkup_trace *t, uint64_t i, struct blkup_span 
                 .reads = s->reads,
                 .worker = s->worker,
                 .error = s->error,
+                .id = s->id,
+                .after = s->after,
+                .n_after = s->n_after,
         };
         if (ret_lane)
                 *ret_lane = s->lane;

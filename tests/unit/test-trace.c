@@ -49,7 +49,7 @@ static const char check_py[] =
         "d = json.load(open(sys.argv[1], encoding='utf-8'))\n"
         "ev = d['traceEvents']\n"
         "x = [e for e in ev if e['ph'] == 'X']\n"
-        "assert all(e['ph'] in 'XM' for e in ev)\n"
+        "assert all(e['ph'] in 'XMsf' for e in ev)\n"
         "assert len(x) == d['otherData']['spans'] == int(sys.argv[2]), len(x)\n"
         "names, order = {}, {}\n"
         "for e in ev:\n"
