@@ -111,6 +111,7 @@ struct blkup_coldplug_step {
         int error;                  /* negative errno; 0: none */
         uint64_t start_ns, end_ns;  /* 0: did not start */
         uint64_t bytes, reads;      /* probe */
+        unsigned worker;            /* thread that did it */
         char *text;                 /* why; NULL: nothing to say */
 };
 

@@ -200,7 +200,6 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
 
         (void) p;
         (void) node;
-        (void) worker;
         (void) err;
         (void) pthread_mutex_lock(&c->lock);
         d->began_ns = start;
@@ -211,6 +210,7 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
         (void) pthread_mutex_lock(&c->lock);
         is_late = d->is_over || c->is_finished;
         if (!is_late) {
+                d->d.probe.worker = worker;
                 d->d.probe.start_ns = start;
                 d->d.probe.end_ns = blkup_now_ns();
                 if (d->d.probe.end_ns - start > c->longest_ns)

@@ -7,10 +7,8 @@
 
 #include "bringup/cold.h"
 #include "bringup/explain.h"
+#include "trace/path.h"
 #include "trace/trace.h"
-
-/* Between two steps that follow each other there are some tens of microseconds of the queue. */
-#define GAP_NS UINT64_C(200000)
 
 const char *blkup_coldplug_stage_name(enum blkup_coldplug_stage s)
 {
@@ -126,135 +124,249 @@ static void judge(struct blkup_coldplug *c)
         }
 }
 
-/* ---- the critical path ---- */
+/* ---- steps, by one number each: probes, `settled`, stages ---- */
 
-struct place {
-        const struct blkup_coldplug_step *step;
-        const char *stage, *object;
-};
-
-/* The step that ended last among those that ended before `at`. All of them were waited for: the first write
- * waits for every device, a stage for the one before, a child for its parent. */
-static struct place last_before(const struct blkup_coldplug *c, uint64_t at, size_t entry)
+static size_t step_of_stage(const struct blkup_coldplug *c, size_t entry, size_t stage)
 {
-        struct place best = { NULL, NULL, NULL };
+        return c->n_devices + 2 + entry * BLKUP_COLDPLUG_STAGES + stage;
+}
 
-        for (size_t k = BLKUP_COLDPLUG_FINISH; entry != SIZE_MAX && k < BLKUP_COLDPLUG_STAGES; k++) {
-                const struct blkup_coldplug_step *s = &c->entries[entry].steps[k];
+/* What a number means: the step, what it is called and of what. *s is a copy. */
+static void describe(const struct blkup_coldplug *c, size_t number, struct blkup_coldplug_step *s,
+                     const char **ret_stage, const char **ret_object)
+{
+        size_t entry, stage;
 
-                if (s->start_ns && s->end_ns <= at && s->start_ns < at &&
-                    (!best.step || s->end_ns > best.step->end_ns))
-                        best = (struct place){ s, blkup_coldplug_stage_name((enum blkup_coldplug_stage) k),
-                                               object_of(c, &c->entries[entry]) };
+        if (number < c->n_devices) {
+                *s = c->devices[number]->d.probe;
+                *ret_stage = "probe";
+                *ret_object = c->devices[number]->d.path;
+                return;
         }
-        if (best.step)
-                return best;
+        if (number == c->n_devices) {
+                /* Only what was waited for after the last answer: for those that were silent. */
+                *s = (struct blkup_coldplug_step){ .end_ns = c->settled_ns, .worker = c->settled_worker };
+                for (size_t i = 0; i < c->n_devices; i++)
+                        if (c->devices[i]->d.probe.end_ns <= c->settled_ns &&
+                            c->devices[i]->d.probe.end_ns > s->start_ns)
+                                s->start_ns = c->devices[i]->d.probe.end_ns;
+                s->start_ns = s->start_ns ? s->start_ns : c->settled_ns;
+                *ret_stage = "wait";
+                *ret_object = "all devices";
+                return;
+        }
+        if (number == c->n_devices + 1) {
+                *s = (struct blkup_coldplug_step){ .start_ns = c->result.start_ns, .end_ns = c->walked_ns };
+                *ret_stage = "start";
+                *ret_object = "all devices";
+                return;
+        }
+        entry = (number - c->n_devices - 2) / BLKUP_COLDPLUG_STAGES;
+        stage = (number - c->n_devices - 2) % BLKUP_COLDPLUG_STAGES;
+        *s = c->entries[entry].steps[stage];
+        /* Looking for the device is no work. */
+        if (stage == BLKUP_COLDPLUG_PROBE)
+                s->start_ns = s->end_ns = 0;
+        *ret_stage = blkup_coldplug_stage_name((enum blkup_coldplug_stage) stage);
+        *ret_object = object_of(c, &c->entries[entry]);
+}
+
+static enum blkup_span_kind kind_of(const struct blkup_coldplug *c, size_t number)
+{
+        static const enum blkup_span_kind kinds[] = { BLKUP_SPAN_PROBE, BLKUP_SPAN_LAZYINIT, BLKUP_SPAN_FSCK,
+                                                      BLKUP_SPAN_MOUNT };
+
+        if (number < c->n_devices)
+                return BLKUP_SPAN_PROBE;
+        if (number < c->n_devices + 2)
+                return number == c->n_devices ? BLKUP_SPAN_WAIT : BLKUP_SPAN_OTHER;
+        return kinds[(number - c->n_devices - 2) % BLKUP_COLDPLUG_STAGES];
+}
+
+/* The probes that `settled` waited for, the last one first: it decided. */
+static int settled_after(struct blkup_coldplug *c, struct blkup_cold_before *b)
+{
+        uint64_t last_ns = 0;
+
+        b->nodes = calloc(c->n_devices + 1, sizeof(*b->nodes));
+        if (!b->nodes)
+                return -ENOMEM;
         for (size_t i = 0; i < c->n_devices; i++) {
                 const struct blkup_coldplug_step *s = &c->devices[i]->d.probe;
 
-                if (s->start_ns && s->end_ns <= at && s->start_ns < at &&
-                    (!best.step || s->end_ns > best.step->end_ns))
-                        best = (struct place){ s, "probe", c->devices[i]->d.path };
-        }
-        return best;
-}
-
-/* The mount of another entry that e waited for. */
-static struct place parent_before(const struct blkup_coldplug *c, size_t entry, uint64_t at,
-                                  size_t *ret_entry)
-{
-        struct place best = { NULL, NULL, NULL };
-
-        for (size_t i = 0; i < c->n_entries; i++) {
-                const struct blkup_coldplug_step *s = &c->entries[i].steps[BLKUP_COLDPLUG_MOUNT];
-                const char *own = c->entries[entry].target, *other = c->entries[i].target;
-                size_t n = other ? strlen(other) : 0;
-
-                if (i == entry || !own || !other || strncmp(own, other, n) != 0 || own[n] != '/' ||
-                    !s->start_ns || s->end_ns > at || s->start_ns >= at ||
-                    (best.step && s->end_ns <= best.step->end_ns))
+                if (!s->start_ns || s->end_ns > c->settled_ns)
                         continue;
-                best = (struct place){ s, "mount", object_of(c, &c->entries[i]) };
-                *ret_entry = i;
+                b->nodes[b->n++] = (uint32_t) i;
+                if (s->end_ns > last_ns) {
+                        b->nodes[b->n - 1] = b->nodes[0];
+                        b->nodes[0] = (uint32_t) i;
+                        last_ns = s->end_ns;
+                }
         }
-        return best;
+        return 0;
 }
+
+/* From the pool's graph: what is before `node`, as numbers of steps. */
+static int take_edges(struct blkup_coldplug *c, uint32_t node, size_t number, const uint32_t *numbers,
+                      const bool *is_left_out, uint32_t *found, uint32_t cap)
+{
+        struct blkup_cold_before *b = &c->before[number];
+        size_t device = c->entries[(number - c->n_devices - 2) / BLKUP_COLDPLUG_STAGES].device;
+        bool is_first = false;
+        uint32_t n = 0;
+        int r = blkup_pool_before(c->pool, node, is_left_out, found, cap, &n);
+
+        if (r < 0)
+                return r;
+        n = n < cap ? n : cap;
+        b->nodes = calloc((size_t) n + 1, sizeof(*b->nodes));
+        if (!b->nodes)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < n; i++) {
+                b->nodes[b->n++] = numbers[found[i]];
+                is_first = is_first || found[i] == c->settled_node;
+        }
+        /* A device that came later than all others answered. */
+        if (is_first && device != BLKUP_COLDPLUG_NO_DEVICE &&
+            c->devices[device]->d.probe.end_ns > c->settled_ns)
+                b->nodes[b->n++] = (uint32_t) device;
+        return 0;
+}
+
+int blkup_cold_collect_edges(struct blkup_coldplug *c)
+{
+        uint32_t n_nodes = blkup_pool_count(c->pool);
+        BLKUP_CLEANUP_FREE bool *is_left_out = malloc((size_t) n_nodes + 1);
+        BLKUP_CLEANUP_FREE uint32_t *numbers = calloc((size_t) n_nodes + 1, sizeof(*numbers));
+        BLKUP_CLEANUP_FREE uint32_t *found = calloc((size_t) n_nodes + 1, sizeof(*found));
+        int r;
+
+        c->before = calloc(blkup_cold_n_steps(c), sizeof(*c->before));
+        if (!is_left_out || !numbers || !found || !c->before)
+                return -ENOMEM;
+        c->n_before = blkup_cold_n_steps(c);
+        memset(is_left_out, true, n_nodes);
+        is_left_out[c->settled_node] = false;
+        numbers[c->settled_node] = (uint32_t) c->n_devices;
+        for (size_t i = 0; i < c->n_entries; i++) {
+                const uint32_t nodes[BLKUP_COLDPLUG_STAGES] = {
+                        [BLKUP_COLDPLUG_FINISH] = c->cold[i].finish_node,
+                        [BLKUP_COLDPLUG_CHECK] = c->cold[i].check_node,
+                        [BLKUP_COLDPLUG_MOUNT] = c->cold[i].mount_node
+                };
+
+                for (size_t k = BLKUP_COLDPLUG_FINISH; k < BLKUP_COLDPLUG_STAGES; k++) {
+                        numbers[nodes[k]] = (uint32_t) step_of_stage(c, i, k);
+                        is_left_out[nodes[k]] = !c->entries[i].steps[k].start_ns;
+                }
+        }
+        r = settled_after(c, &c->before[c->n_devices]);
+        for (size_t i = 0; r == 0 && i < c->n_devices; i++) {
+                c->before[i].nodes = calloc(1, sizeof(*c->before[i].nodes));
+                if (!c->before[i].nodes)
+                        r = -ENOMEM;
+                else
+                        c->before[i].nodes[c->before[i].n++] = (uint32_t) c->n_devices + 1;
+        }
+        for (size_t i = 0; i < c->n_entries; i++) {
+                const uint32_t nodes[BLKUP_COLDPLUG_STAGES] = {
+                        [BLKUP_COLDPLUG_FINISH] = c->cold[i].finish_node,
+                        [BLKUP_COLDPLUG_CHECK] = c->cold[i].check_node,
+                        [BLKUP_COLDPLUG_MOUNT] = c->cold[i].mount_node
+                };
+
+                for (size_t k = BLKUP_COLDPLUG_FINISH; r == 0 && k < BLKUP_COLDPLUG_STAGES; k++)
+                        if (c->entries[i].steps[k].start_ns)
+                                r = take_edges(c, nodes[k], step_of_stage(c, i, k), numbers, is_left_out,
+                                               found, n_nodes);
+        }
+        return r;
+}
+
+/* ---- the critical path ---- */
 
 static int find_path(struct blkup_coldplug *c)
 {
-        struct blkup_coldplug_link *path =
-                calloc(2 * (c->n_entries + 2) * BLKUP_COLDPLUG_STAGES, sizeof(*path));
-        size_t n = 0, cap = 2 * (c->n_entries + 2) * BLKUP_COLDPLUG_STAGES, entry = SIZE_MAX;
-        struct place at = { NULL, NULL, NULL };
+        size_t n = blkup_cold_n_steps(c), n_steps = 0;
+        BLKUP_CLEANUP_FREE struct blkup_path_node *nodes = calloc(n, sizeof(*nodes));
+        BLKUP_CLEANUP_FREE struct blkup_path_step *steps = NULL;
+        struct blkup_coldplug_link *path;
+        int r;
 
+        if (!nodes)
+                return -ENOMEM;
+        for (size_t i = 0; i < n; i++) {
+                struct blkup_coldplug_step s;
+                const char *stage, *object;
+
+                describe(c, i, &s, &stage, &object);
+                if (s.start_ns)
+                        nodes[i] = (struct blkup_path_node){
+                                .start_ns = s.start_ns,
+                                .end_ns = s.end_ns,
+                                .worker = s.worker,
+                                .after = c->before[i].nodes,
+                                .n_after = c->before[i].n,
+                                .is_known = true,
+                        };
+        }
+        r = blkup_path_find(nodes, n, c->result.start_ns, &steps, &n_steps);
+        path = r == 0 ? calloc(2 * n_steps + 1, sizeof(*path)) : NULL;
         if (!path)
                 return -ENOMEM;
-        for (size_t i = 0; i < c->n_entries; i++)
-                for (size_t k = BLKUP_COLDPLUG_FINISH; k < BLKUP_COLDPLUG_STAGES; k++) {
-                        const struct blkup_coldplug_step *s = &c->entries[i].steps[k];
-
-                        if (s->start_ns && (!at.step || s->end_ns > at.step->end_ns)) {
-                                at = (struct place){ s,
-                                                     blkup_coldplug_stage_name((enum blkup_coldplug_stage) k),
-                                                     object_of(c, &c->entries[i]) };
-                                entry = i;
-                        }
-                }
-        for (size_t i = 0; !at.step && i < c->n_devices; i++) {
-                const struct blkup_coldplug_step *s = &c->devices[i]->d.probe;
-
-                if (s->start_ns)
-                        at = (struct place){ s, "probe", c->devices[i]->d.path };
-        }
-        /* Ends: each turn goes to a step that began before. */
-        while (at.step && n + 2 < cap) {
-                struct place before = last_before(c, at.step->start_ns, entry), parent = { NULL, NULL, NULL };
-                size_t parent_entry = SIZE_MAX;
-
-                if (strcmp(at.stage, "probe") == 0)
-                        before.step = NULL;
-                if (strcmp(at.stage, "mount") == 0 && entry != SIZE_MAX)
-                        parent = parent_before(c, entry, at.step->start_ns, &parent_entry);
-                if (parent.step && (!before.step || parent.step->end_ns > before.step->end_ns)) {
-                        before = parent;
-                        entry = parent_entry;
-                }
-                path[n++] = (struct blkup_coldplug_link){ at.stage, at.object,
-                                                          at.step->end_ns - at.step->start_ns };
-                if (before.step && at.step->start_ns - before.step->end_ns > GAP_NS)
-                        path[n++] = (struct blkup_coldplug_link){ "wait", at.object,
-                                                                  at.step->start_ns - before.step->end_ns };
-                else if (!before.step && at.step->start_ns > c->result.start_ns + GAP_NS)
-                        path[n++] = (struct blkup_coldplug_link){ "start", at.object,
-                                                                  at.step->start_ns - c->result.start_ns };
-                at = before;
-        }
-        for (size_t i = 0; i < n / 2; i++) {
-                struct blkup_coldplug_link first = path[i];
-
-                path[i] = path[n - 1 - i];
-                path[n - 1 - i] = first;
-        }
         c->result.path = path;
-        c->result.n_path = n;
+        for (size_t i = 0; i < n_steps; i++) {
+                struct blkup_coldplug_link link = { 0 };
+                struct blkup_coldplug_step s;
+
+                describe(c, steps[i].node, &s, &link.stage, &link.object);
+                link.ns = s.end_ns - s.start_ns;
+                if (steps[i].wait_ns > BLKUP_PATH_GAP_NS)
+                        path[c->result.n_path++] =
+                                (struct blkup_coldplug_link){ i > 0 ? "wait" : "start", link.object,
+                                                              steps[i].wait_ns };
+                if (blkup_path_is_told(kind_of(c, steps[i].node), link.ns))
+                        path[c->result.n_path++] = link;
+        }
         return 0;
 }
 
 /* ---- the trace ---- */
 
-static void add_span(struct blkup_trace *t, enum blkup_span_kind kind, const char *lane, const char *name,
-                     const struct blkup_coldplug_step *s)
+static void add_step(struct blkup_coldplug *c, size_t number, uint64_t first_id)
 {
-        if (s->start_ns)
-                blkup_trace_add(t, &(struct blkup_span){
-                        .kind = kind, .lane = lane, .name = name, .detail = s->text, .start_ns = s->start_ns,
-                        .end_ns = s->end_ns, .bytes = s->bytes, .reads = s->reads, .error = s->error,
-                });
+        const struct blkup_cold_before *b = &c->before[number];
+        BLKUP_CLEANUP_FREE uint64_t *after = calloc((size_t) b->n + 1, sizeof(*after));
+        struct blkup_coldplug_step s;
+        const char *stage, *object;
+
+        describe(c, number, &s, &stage, &object);
+        if (!s.start_ns)
+                return;
+        for (uint32_t i = 0; after && i < b->n; i++)
+                after[i] = first_id + b->nodes[i];
+        blkup_trace_add(c->s.trace,
+                        &(struct blkup_span){
+                                .kind = kind_of(c, number),
+                                .lane = object,
+                                .name = stage,
+                                .start_ns = s.start_ns,
+                                .end_ns = s.end_ns,
+                                .detail = number == c->n_devices ? "until each device has answered or is late"
+                                                                 : s.text,
+                                .bytes = s.bytes,
+                                .reads = s.reads,
+                                .worker = s.worker,
+                                .error = s.error,
+                                .id = first_id ? first_id + number : 0,
+                                .after = after,
+                                .n_after = after ? b->n : 0,
+                        });
 }
 
 static void add_wait(struct blkup_trace *t, const char *lane, const char *why, uint64_t from, uint64_t to)
 {
-        if (from && to > from + GAP_NS)
+        if (from && to > from + BLKUP_PATH_GAP_NS)
                 blkup_trace_add(t, &(struct blkup_span){
                                            .kind = BLKUP_SPAN_WAIT,
                                            .lane = lane,
@@ -265,10 +377,9 @@ static void add_wait(struct blkup_trace *t, const char *lane, const char *why, u
                                    });
 }
 
-static void trace_entry(struct blkup_coldplug *c, const struct blkup_coldplug_entry *e)
+static void trace_entry(struct blkup_coldplug *c, size_t index, uint64_t first_id)
 {
-        static const enum blkup_span_kind kinds[] = { BLKUP_SPAN_PROBE, BLKUP_SPAN_LAZYINIT, BLKUP_SPAN_FSCK,
-                                                      BLKUP_SPAN_MOUNT };
+        const struct blkup_coldplug_entry *e = &c->entries[index];
         const char *lane = object_of(c, e), *why = "for the other devices' answers";
         uint64_t from = e->device == BLKUP_COLDPLUG_NO_DEVICE ? 0 : c->devices[e->device]->d.probe.end_ns;
 
@@ -278,8 +389,7 @@ static void trace_entry(struct blkup_coldplug *c, const struct blkup_coldplug_en
                 if (!s->start_ns)
                         continue;
                 add_wait(c->s.trace, lane, why, from, s->start_ns);
-                add_span(c->s.trace, kinds[k], lane, blkup_coldplug_stage_name((enum blkup_coldplug_stage) k),
-                         s);
+                add_step(c, step_of_stage(c, index, k), first_id);
                 from = s->end_ns;
                 why = "for its turn";
         }
@@ -295,6 +405,7 @@ int blkup_cold_report(struct blkup_coldplug *c)
         const struct blkup_coldplug_device **devices = calloc(c->n_devices + 1, sizeof(*devices));
         int r = devices ? explain(c) : -ENOMEM;
         struct rusage usage;
+        uint64_t first_id;
 
         if (r < 0) {
                 free(devices);
@@ -302,13 +413,18 @@ int blkup_cold_report(struct blkup_coldplug *c)
         }
         watch_kernel(c);
         judge(c);
+        first_id = blkup_trace_ids(c->s.trace, c->n_before);
+        if (c->s.trace)
+                add_step(c, c->n_devices + 1, first_id);
         for (size_t i = 0; i < c->n_devices; i++) {
                 devices[i] = &c->devices[i]->d;
                 if (c->s.trace)
-                        add_span(c->s.trace, BLKUP_SPAN_PROBE, devices[i]->path, "probe", &devices[i]->probe);
+                        add_step(c, i, first_id);
         }
+        if (c->s.trace)
+                add_step(c, c->n_devices, first_id);
         for (size_t i = 0; c->s.trace && i < c->n_entries; i++)
-                trace_entry(c, &c->entries[i]);
+                trace_entry(c, i, first_id);
         c->result.devices = devices;
         c->result.n_devices = c->n_devices;
         c->result.is_limited = c->s.n_only > 0;

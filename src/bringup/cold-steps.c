@@ -33,7 +33,7 @@ struct job {
         struct blkup_coldplug_step step;
 };
 
-static struct job begin(struct blkup_cold_entry *cold)
+static struct job begin(struct blkup_cold_entry *cold, unsigned worker)
 {
         struct job j = { .c = cold->run, .e = &cold->run->entries[cold->index], .cold = cold };
 
@@ -49,6 +49,7 @@ static struct job begin(struct blkup_cold_entry *cold)
                         j.bar = BLKUP_COLDPLUG_HIBERNATED;
         }
         (void) pthread_mutex_unlock(&j.c->lock);
+        j.step.worker = worker;
         j.step.start_ns = blkup_now_ns();
         return j;
 }
@@ -255,11 +256,10 @@ static void do_finish(struct job *j)
 int blkup_cold_run_finish(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
                           struct blkup_error *err)
 {
-        struct job j = begin(arg);
+        struct job j = begin(arg, worker);
 
         (void) p;
         (void) node;
-        (void) worker;
         (void) err;
         if (j.c->s.finish == BLKUP_COLDPLUG_FINISH_NEVER || j.e->is_left_out || !j.d || !j.is_owner ||
             j.bar == BLKUP_COLDPLUG_READ_ONLY || !j.d->d.type || strcmp(j.d->d.type, "ext4") != 0 ||
@@ -280,14 +280,13 @@ int blkup_cold_run_finish(struct blkup_pool *p, uint32_t node, unsigned worker, 
 int blkup_cold_run_check(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
                          struct blkup_error *err)
 {
-        struct job j = begin(arg);
+        struct job j = begin(arg, worker);
         const char *type = j.d ? j.d->d.type : NULL;
         char text[256] = "";
         int r = 0, code;
 
         (void) p;
         (void) node;
-        (void) worker;
         if (j.c->s.no_check || j.e->is_left_out || j.bar == BLKUP_COLDPLUG_READ_ONLY || j.e->passno <= 0 ||
             !j.is_owner || !type || !blkup_mount_is_type_name(type) || is_there(j.c, j.d)) {
                 j.step.start_ns = 0;
@@ -403,7 +402,7 @@ static bool is_settled_before(struct job *j)
 int blkup_cold_run_mount(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
                          struct blkup_error *err)
 {
-        struct job j = begin(arg);
+        struct job j = begin(arg, worker);
         struct blkup_mount_result *m = NULL;
         int r = 0;
 

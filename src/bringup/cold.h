@@ -71,8 +71,14 @@ struct blkup_coldplug {
         size_t n_open;              /* devices that are not over */
         unsigned finishing;
         uint64_t longest_ns;        /* what the slowest answer so far took */
+        uint64_t walked_ns;         /* when the devices were known */
+        uint64_t settled_ns;        /* when `settled` was; 0: not yet */
+        unsigned settled_worker;
+        uint32_t settled_node;
         char *hibernation;
         uint64_t deadline_ns;       /* of --wait */
+        struct blkup_cold_before *before; /* after the run; see below */
+        size_t n_before;
 };
 
 static inline uint64_t blkup_cold_device_ns(const struct blkup_coldplug *c)
@@ -107,6 +113,20 @@ blkup_pool_fn blkup_cold_run_finish, blkup_cold_run_check, blkup_cold_run_mount;
 
 /* cold-machine.c: the ops of the machine itself. */
 void blkup_cold_fill_ops(struct blkup_coldplug *c);
+
+/* What had to end before: steps by one number each, the probes of devices first, then `settled` and the
+ * search for devices at the start, then the stages of entries. One list a step, as long as the run's results
+ * are. */
+struct blkup_cold_before {
+        uint32_t *nodes; /* owned */
+        uint32_t n;
+};
+static inline size_t blkup_cold_n_steps(const struct blkup_coldplug *c)
+{
+        return c->n_devices + 2 + c->n_entries * BLKUP_COLDPLUG_STAGES;
+}
+/* cold-report.c: while the pool is still there, with the lock. */
+BLKUP_MUST_CHECK int blkup_cold_collect_edges(struct blkup_coldplug *c);
 
 /* cold-report.c: after the run. */
 BLKUP_MUST_CHECK int blkup_cold_report(struct blkup_coldplug *c);

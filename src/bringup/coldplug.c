@@ -83,6 +83,9 @@ struct blkup_coldplug *blkup_coldplug_unref(struct blkup_coldplug *c)
         blkup_mountinfo_free(c->mounts);
         free((void *) c->result.devices);
         free((void *) c->result.path);
+        for (size_t i = 0; i < c->n_before; i++)
+                free(c->before[i].nodes);
+        free(c->before);
         free(c->hibernation);
         free(c->root);
         free(c->image_folder);
@@ -198,11 +201,12 @@ static int run_settled(struct blkup_pool *p, uint32_t node, unsigned worker, voi
 
         (void) p;
         (void) node;
-        (void) worker;
         (void) err;
         (void) pthread_mutex_lock(&c->lock);
         wait_for_answers(c);
         c->is_settled = true;
+        c->settled_ns = blkup_now_ns();
+        c->settled_worker = worker;
         for (size_t i = 0; i < c->n_entries; i++)
                 (void) blkup_cold_locate(c, i);
         (void) pthread_mutex_unlock(&c->lock);
@@ -416,6 +420,8 @@ static int build(struct blkup_coldplug *c)
         uint32_t settled, watch;
         int r = add_node(c, "settled", 1, 0, run_settled, c, drop_run, NULL, &settled);
 
+        if (r == 0)
+                c->settled_node = settled;
         for (size_t i = 0; r == 0 && i < c->n_devices; i++)
                 r = add_device(c, c->devices[i]);
         for (size_t i = 0; r == 0 && i < c->n_entries; i++)
@@ -442,6 +448,7 @@ static void take_over(struct blkup_coldplug *c, size_t index, enum blkup_coldplu
                 s->error = -ETIMEDOUT;
                 s->start_ns = n.start_ns;
                 s->end_ns = n.end_ns;
+                s->worker = n.worker;
                 blkup_cold_say(s, "%s", n.message);
                 c->result.n_silent++;
         } else if (n.state == BLKUP_POOL_SKIPPED) {
@@ -495,6 +502,7 @@ static int run_graph(struct blkup_coldplug *c, struct blkup_error *err)
                 (void) pthread_mutex_lock(&c->lock);
                 c->is_finished = true;
                 collect_results(c);
+                r = blkup_cold_collect_edges(c);
                 (void) pthread_mutex_unlock(&c->lock);
         }
         c->pool = blkup_pool_unref(c->pool);
@@ -555,6 +563,7 @@ int blkup_coldplug_run(const struct blkup_coldplug_settings *s, struct blkup_col
         c->deadline_ns = c->result.start_ns + s->wait_ns;
         c->is_closed = s->wait_ns == 0 || s->n_images > 0;
         r = prepare(c, err);
+        c->walked_ns = blkup_now_ns();
         if (r == 0)
                 r = run_graph(c, err);
         c->result.end_ns = blkup_now_ns();
