@@ -57,8 +57,7 @@ static const struct blkup_cli_option options[] = {
           "give up a device that does not answer (usual: 10)" },
         { OPT_JOBS, 'j', "jobs", BLKUP_CLI_ARG, "N", NULL, "at most N at a time (usual: 64)" },
         { OPT_JSON, 0, "json", BLKUP_CLI_NO_ARG, NULL, NULL, "JSON instead of the table" },
-        { OPT_TIMELINE, 0, "timeline", BLKUP_CLI_ARG, "FILE.json", NULL,
-          "where the time went, as trace events" },
+        { OPT_TIMELINE, 0, "timeline", BLKUP_CLI_ARG, "FILE", NULL, BLKUP_CLI_TIMELINE_HELP },
         { OPT_HIBERNATION, 0, "ignore-hibernation", BLKUP_CLI_NO_ARG, NULL, NULL,
           "write although a hibernation image is attached" },
         { OPT_NO_CAGE, 0, "no-cage", BLKUP_CLI_NO_ARG, NULL, NULL, "look at devices in this process" },
@@ -260,7 +259,8 @@ static int bring_up(struct request *q)
                 blkup_cli_error("coldplug", "%s", err.message);
         else
                 code = print_answer(q, blkup_coldplug_result(c));
-        if (r == 0 && q->timeline && blkup_cli_write_timeline(q->s.trace, q->timeline, &err) < 0) {
+        if (r == 0 && q->timeline &&
+            blkup_cli_write_timeline(q->s.trace, "blkup coldplug", q->timeline, &err) < 0) {
                 blkup_cli_error("coldplug", "%s", err.message);
                 code = code ? code : BLKUP_CLI_COLDPLUG_EXIT_SOME;
         }

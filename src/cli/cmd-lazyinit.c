@@ -64,8 +64,7 @@ static const struct blkup_cli_option options[] = {
         { OPT_PROGRESS, 0, "progress", BLKUP_CLI_ARG, "WHAT", "auto none json",
           "auto (a line on a terminal), none, json" },
         { OPT_PROGRESS_FD, 0, "progress-fd", BLKUP_CLI_ARG, "N", NULL, "descriptor for it (usual: 2)" },
-        { OPT_TIMELINE, 0, "timeline", BLKUP_CLI_ARG, "FILE.json", NULL,
-          "where the time went, as trace events" },
+        { OPT_TIMELINE, 0, "timeline", BLKUP_CLI_ARG, "FILE", NULL, BLKUP_CLI_TIMELINE_HELP },
         { OPT_IGNORE_HIBERNATION, 0, "ignore-hibernation", BLKUP_CLI_NO_ARG, NULL, NULL,
           "go on although a hibernated system is on a swap area" },
         { OPT_WATCH, 0, "watch", BLKUP_CLI_NO_ARG, NULL, NULL, "status: a line a second until it is done" },
@@ -248,7 +247,7 @@ static int finish_timeline(const struct blkup_cli_lazyinit_request *q, struct bl
 
         if (!q->timeline)
                 return code;
-        if (blkup_cli_write_timeline(trace, q->timeline, &err) < 0) {
+        if (blkup_cli_write_timeline(trace, "blkup lazyinit", q->timeline, &err) < 0) {
                 blkup_cli_error("lazyinit", "%s", err.message);
                 return BLKUP_CLI_LAZYINIT_EXIT_OTHER;
         }

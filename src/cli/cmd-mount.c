@@ -89,8 +89,7 @@ static const struct blkup_cli_option options[] = {
           "for mount's sake: no table is written" },
         { OPT_TIME, 0, "time", BLKUP_CLI_NO_ARG, NULL, NULL, "a table of what each step took" },
         { OPT_JSON, 0, "json", BLKUP_CLI_NO_ARG, NULL, NULL, "JSON: results, causes, steps" },
-        { OPT_TIMELINE, 0, "timeline", BLKUP_CLI_ARG, "FILE.json", NULL,
-          "where the time went, as trace events" },
+        { OPT_TIMELINE, 0, "timeline", BLKUP_CLI_ARG, "FILE", NULL, BLKUP_CLI_TIMELINE_HELP },
         { OPT_HIBERNATION, 0, "ignore-hibernation", BLKUP_CLI_NO_ARG, NULL, NULL,
           "write although a hibernation image is attached" },
         { OPT_VERBOSE, 'v', "verbose", BLKUP_CLI_NO_ARG, NULL, NULL, "say what was mounted, too" },
@@ -342,7 +341,8 @@ static int finish_timeline(const struct request *q, int code)
 {
         struct blkup_error err = { 0 };
 
-        if (q->timeline && blkup_cli_write_timeline(q->settings.trace, q->timeline, &err) < 0) {
+        if (q->timeline &&
+            blkup_cli_write_timeline(q->settings.trace, "blkup mount", q->timeline, &err) < 0) {
                 blkup_cli_error("mount", "%s", err.message);
                 return code | BLKUP_CLI_MOUNT_EXIT_SYSTEM;
         }

@@ -85,8 +85,7 @@ static const struct blkup_cli_option options[] = {
           "line; in order, and a bad one ends nothing" },
         { OPT_NULL, '0', "null", BLKUP_CLI_NO_ARG, NULL, NULL,
           "the names end with a NUL, as of find -print0" },
-        { OPT_JOBS, 'j', "jobs", BLKUP_CLI_ARG, "N", NULL,
-          "look at N of many at a time (usual: one a CPU)" },
+        { OPT_JOBS, 'j', "jobs", BLKUP_CLI_ARG, "N", NULL, "look at N of many at a time (usual: one a CPU)" },
         { OPT_TIMEOUT, 0, "timeout", BLKUP_CLI_ARG, "SECONDS", NULL,
           "of many: give one up after so long, and go on" },
         { OPT_DIRECT, 0, "direct", BLKUP_CLI_ARG, "WHEN", "auto always never",
@@ -96,8 +95,7 @@ static const struct blkup_cli_option options[] = {
           "that can do nothing else" },
         { OPT_IO_STATS, 0, "io-stats", BLKUP_CLI_OPTIONAL_ARG, "json", "json",
           "what it cost, a line a device on stderr" },
-        { OPT_TIMELINE, 0, "timeline", BLKUP_CLI_ARG, "FILE.json", NULL,
-          "where the time went, as trace events" },
+        { OPT_TIMELINE, 0, "timeline", BLKUP_CLI_ARG, "FILE", NULL, BLKUP_CLI_TIMELINE_HELP },
         { OPT_DEBUG, 0, "debug", BLKUP_CLI_NO_ARG, NULL, NULL, "each read and each refusal, on stderr" },
         { OPT_PROBE, 'p', "probe", BLKUP_CLI_NO_ARG, NULL, NULL,
           "for blkid's sake: this command always probes" },
@@ -642,7 +640,7 @@ static int finish_timeline(const struct run *run, int code)
 
         if (!run->request->timeline)
                 return code;
-        if (blkup_cli_write_timeline(run->trace, run->request->timeline, &err) < 0) {
+        if (blkup_cli_write_timeline(run->trace, "blkup probe", run->request->timeline, &err) < 0) {
                 blkup_cli_error("probe", "%s", err.message);
                 return BLKUP_CLI_PROBE_EXIT_OTHER;
         }

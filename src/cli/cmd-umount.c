@@ -40,8 +40,7 @@ static const struct blkup_cli_option options[] = {
         { OPT_DRY_RUN, 0, "dry-run", BLKUP_CLI_NO_ARG, NULL, NULL, "only say what would be unmounted" },
         { OPT_TIME, 0, "time", BLKUP_CLI_NO_ARG, NULL, NULL, "a table of what each took" },
         { OPT_JSON, 0, "json", BLKUP_CLI_NO_ARG, NULL, NULL, "JSON: results and causes" },
-        { OPT_TIMELINE, 0, "timeline", BLKUP_CLI_ARG, "FILE.json", NULL,
-          "where the time went, as trace events" },
+        { OPT_TIMELINE, 0, "timeline", BLKUP_CLI_ARG, "FILE", NULL, BLKUP_CLI_TIMELINE_HELP },
         { OPT_NO_MTAB, 'n', "no-mtab", BLKUP_CLI_NO_ARG, NULL, NULL,
           "for umount's sake: no table is written" },
         { OPT_DETACH, 'd', "detach-loop", BLKUP_CLI_NO_ARG, NULL, NULL,
@@ -123,7 +122,8 @@ static int print_answer(const struct request *q, struct blkup_cli_mount_report *
                 blkup_cli_error("umount", "cannot print: %s", strerror(-r));
                 code |= BLKUP_CLI_MOUNT_EXIT_SYSTEM;
         }
-        if (q->timeline && blkup_cli_write_timeline(q->settings.trace, q->timeline, &err) < 0) {
+        if (q->timeline &&
+            blkup_cli_write_timeline(q->settings.trace, "blkup umount", q->timeline, &err) < 0) {
                 blkup_cli_error("umount", "%s", err.message);
                 code |= BLKUP_CLI_MOUNT_EXIT_SYSTEM;
         }

@@ -16,6 +16,7 @@ extern const struct blkup_cli_command blkup_cli_command_lsmod;
 extern const struct blkup_cli_command blkup_cli_command_modprobe;
 extern const struct blkup_cli_command blkup_cli_command_modules;
 extern const struct blkup_cli_command blkup_cli_command_probe;
+extern const struct blkup_cli_command blkup_cli_command_timeline;
 extern const struct blkup_cli_command blkup_cli_command_umount;
 
 #endif

@@ -154,7 +154,8 @@ static int load_plan(const struct blkup_cli_modules_load *o, struct blkup_module
                 code = tell(o, l, code);
                 (void) blkup_module_load_free(l);
         }
-        if (r == 0 && o->timeline && blkup_cli_write_timeline(load.trace, o->timeline, &err) < 0) {
+        if (r == 0 && o->timeline &&
+            blkup_cli_write_timeline(load.trace, "blkup modules load", o->timeline, &err) < 0) {
                 blkup_cli_error(o->command, "%s", err.message);
                 code = BLKUP_CLI_MODULES_FAILED;
         }

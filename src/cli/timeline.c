@@ -10,16 +10,36 @@
 #include "cli/output.h"
 #include "cli/timeline.h"
 
+/* In an initramfs there is nobody to look at a picture: it can be drawn from the JSON elsewhere. */
+#if BLKUP_IS_SMALL
 const char blkup_cli_timeline_suffixes[] = ".json";
+#else
+const char blkup_cli_timeline_suffixes[] = ".json .svg";
+#endif
+
+static bool has_suffix(const char *path, const char *suffix)
+{
+        size_t n = strlen(path), k = strlen(suffix);
+
+        return n > k && strcmp(path + n - k, suffix) == 0;
+}
 
 bool blkup_cli_timeline_has_suffix(const char *path)
 {
-        size_t n = strlen(path), k = strlen(blkup_cli_timeline_suffixes);
-
-        return n > k && strcmp(path + n - k, blkup_cli_timeline_suffixes) == 0;
+        return has_suffix(path, ".json") || (!BLKUP_IS_SMALL && has_suffix(path, ".svg"));
 }
 
-static int write_all(struct blkup_trace *t, int fd)
+static int write_form(struct blkup_trace *t, const char *path, FILE *f)
+{
+#if !BLKUP_IS_SMALL
+        if (has_suffix(path, ".svg"))
+                return blkup_trace_write_svg(t, blkup_cli_file_sink, f);
+#endif
+        (void) path;
+        return blkup_trace_write_json(t, blkup_cli_file_sink, f);
+}
+
+static int write_all(struct blkup_trace *t, const char *path, int fd)
 {
         BLKUP_CLEANUP_FCLOSE FILE *f = fdopen(fd, "w");
         int r;
@@ -30,7 +50,7 @@ static int write_all(struct blkup_trace *t, int fd)
                 return r;
         }
         errno = 0;
-        r = blkup_trace_write_json(t, blkup_cli_file_sink, f);
+        r = write_form(t, path, f);
         if (r < 0)
                 return r;
         if (fflush(f) != 0)
@@ -41,12 +61,15 @@ static int write_all(struct blkup_trace *t, int fd)
         return r;
 }
 
-int blkup_cli_write_timeline(struct blkup_trace *t, const char *path, struct blkup_error *err)
+int blkup_cli_write_timeline(struct blkup_trace *t, const char *title, const char *path,
+                             struct blkup_error *err)
 {
         BLKUP_CLEANUP_FREE char *temporary = NULL;
         mode_t mask;
         int fd, r;
 
+        if (title)
+                blkup_trace_set_title(t, title);
         if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
                 temporary = NULL;
                 return blkup_fail(err, -ENOMEM, "%s: out of memory", path);
@@ -61,7 +84,7 @@ int blkup_cli_write_timeline(struct blkup_trace *t, const char *path, struct blk
         if (r < 0)
                 (void) close(fd);
         else
-                r = write_all(t, fd);
+                r = write_all(t, path, fd);
         if (r == 0 && rename(temporary, path) < 0)
                 r = -errno;
         if (r < 0) {

@@ -104,7 +104,7 @@ for when in auto always never; do
         is "--direct=$when" "$("$blkup" probe --direct=$when a.img)" "$full"
 done
 usage_error '--io-stats unknown' 4 "'xml'" "$blkup" probe --io-stats=xml a.img
-usage_error '--timeline suffix' 4 'known: .json' "$blkup" probe --timeline where.svg a.img
+usage_error '--timeline suffix' 4 'known: .json' "$blkup" probe --timeline where.txt a.img
 usage_error '--timeline no suffix' 4 'known: .json' "$blkup" probe --timeline json a.img
 usage_error '--timeline only a suffix' 4 'known: .json' "$blkup" probe --timeline .json a.img
 
