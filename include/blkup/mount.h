@@ -66,15 +66,15 @@ bool blkup_fstab_has_option(const struct blkup_fstab_entry *e, const char *name)
 
 struct blkup_mount_device {
         char path[256];      /* its node */
-        char other_path[256]; /* the other one, when two carry the same tag */
+        char other_path[256]; /* the other one, when two carry the same tag; or one that did not answer */
         char type[32];       /* "" = not known */
 };
 
 struct blkup_mount_resolver {
         void *to;
-        /* The device whose NAME (UUID, LABEL, PARTUUID, PARTLABEL, ID) is VALUE. -ENOENT: none; -ENOTUNIQ:
-         * two that do not belong together, both in *ret. Called by several threads at once. fresh: something
-         * may have appeared since the last call: look again. */
+        /* The device whose NAME (UUID, LABEL, PARTUUID, PARTLABEL, ID) is VALUE. -ENOENT: none, of those
+         * that answered; -ENOTUNIQ: two that do not belong together, both in *ret. Called by several threads
+         * at once. fresh: something may have appeared since the last call: look again. */
         int (*find)(void *to, const char *name, const char *value, bool fresh, struct blkup_mount_device *ret,
                     struct blkup_error *err);
         /* The type on a device or image: ret->type. fd: open for reading, stays the caller's. -ENOENT:
@@ -147,6 +147,7 @@ enum blkup_mount_note {
         BLKUP_MOUNT_NOTE_LOOP_REUSED = 16,
         BLKUP_MOUNT_NOTE_RETRIED = 32,        /* busy at first */
         BLKUP_MOUNT_NOTE_LOOP_READ_ONLY = 64, /* the file cannot be written */
+        BLKUP_MOUNT_NOTE_SILENT = 128, /* `other` did not answer when it was asked for a hibernation image */
 };
 
 #define BLKUP_MOUNT_MAX_STEPS 16

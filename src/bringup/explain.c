@@ -102,7 +102,10 @@ static bool say_reason(const struct blkup_mount_request *q, const struct blkup_m
         case BLKUP_MOUNT_REASON_NONE:
                 return false;
         case BLKUP_MOUNT_REASON_NO_TAG:
-                blkup_say(s, "no device has %s", r->source);
+                if (*r->other)
+                        blkup_say(s, "%s does not answer, and no other device has %s", r->other, r->source);
+                else
+                        blkup_say(s, "no device has %s", r->source);
                 break;
         case BLKUP_MOUNT_REASON_TWO_DEVICES:
                 blkup_say(s,
@@ -653,5 +656,8 @@ void blkup_explain_notes(const struct blkup_mount_result *r, char *ret, size_t c
         for (size_t i = 0; i < BLKUP_ARRAY_SIZE(notes); i++)
                 if (r->notes & notes[i].bit)
                         blkup_say(&s, "%s%s", s.len ? "; " : "", notes[i].text);
+        if (r->notes & BLKUP_MOUNT_NOTE_SILENT)
+                blkup_say(&s, "%s%s does not answer: whether it holds a hibernation image is not known",
+                          s.len ? "; " : "", r->other);
         say_slow(r, &s);
 }

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +14,8 @@
 #include <unistd.h>
 
 #include "cli/blkid.h"
+#include "cli/late.h"
 #include "host/hostfile.h"
-#include "sync/pool.h"
-
-/* A disk answers while another one seeks: more threads than CPUs pay off, up to a point. */
-#define MAX_WORKERS 8
 
 /* As libblkid ranks them: device-mapper above what it is made of, md above its members. */
 #define PRIORITY_DM_LEAF 45
@@ -244,76 +240,163 @@ static int copy_values(struct blkup_cli_blkid_device *d, const struct blkup_prob
         return 0;
 }
 
-static int probe_one(struct blkup_probe *p, struct blkup_cli_blkid_device *d)
+static void free_device(void *answer)
+{
+        struct blkup_cli_blkid_device *d = answer;
+
+        free_values(d);
+        free(d->name);
+        free(d);
+}
+
+static void probe_one(struct blkup_probe *p, struct blkup_cli_blkid_device *d)
 {
         struct blkup_error err = { 0 };
         int r = blkup_probe_path(p, d->name, NULL, &d->verdict, &err);
 
-        free_values(d);
         if (r < 0) {
                 d->verdict = BLKUP_VERDICT_UNKNOWN;
                 blkup_cli_probe_say_failure(d->name, r, &err, &d->said);
-                return 0;
+                return;
         }
         blkup_cli_probe_say_verdict(d->name, p, d->verdict, false, &d->said);
-        return d->verdict == BLKUP_VERDICT_FOUND ? copy_values(d, p) : 0;
+        d->said.text = ""; /* the prober's; here only the line is used */
+        if (d->verdict == BLKUP_VERDICT_FOUND && copy_values(d, p) < 0) {
+                free_values(d);
+                d->verdict = BLKUP_VERDICT_UNKNOWN;
+                blkup_cli_probe_say_failure(d->name, -ENOMEM, NULL, &d->said);
+        }
 }
 
+/* Names are ours: a thread that is left behind may use one when the list is gone. */
 struct scan {
-        struct blkup_cli_blkid_devices *list;
-        struct blkup_probe *probes[MAX_WORKERS]; /* of each worker, made when it has work */
-        atomic_size_t next;
+        char **names;
+        size_t n;
+        struct blkup_cli_blkid_device **found; /* NULL: no answer */
 };
 
-/* A worker of the pool is not one thread for ever, so the prober goes with the node: a node is a worker here,
- * and takes devices until none is left. */
-static int scan_some(struct blkup_pool *pool, uint32_t node, unsigned worker, void *arg,
-                     struct blkup_error *err)
+static void free_scan(void *to)
 {
-        struct scan *s = arg;
-        size_t i;
-        int r;
+        struct scan *s = to;
 
-        (void) pool;
-        (void) worker;
-        (void) err;
-        s->probes[node] = blkup_probe_new();
-        /* No memory for one more: fewer look, and the devices are left to them. */
-        if (!s->probes[node])
-                return 0;
-        (void) blkup_cli_probe_start_cage("blkid", s->probes[node], false);
-        while ((i = atomic_fetch_add(&s->next, 1)) < s->list->n) {
-                r = probe_one(s->probes[node], &s->list->devices[i]);
-                if (r < 0)
-                        return r;
+        for (size_t i = 0; i < s->n; i++) {
+                if (s->found && s->found[i])
+                        free_device(s->found[i]);
+                if (s->names)
+                        free(s->names[i]);
         }
-        return 0;
+        free(s->names);
+        free(s->found);
+        free(s);
 }
 
-int blkup_cli_blkid_probe(struct blkup_cli_blkid_devices *l)
+static struct scan *new_scan(const struct blkup_cli_blkid_devices *l)
 {
-        unsigned n = (unsigned) (l->n < MAX_WORKERS ? l->n : MAX_WORKERS);
-        const struct blkup_pool_options options = { .workers = n };
-        struct blkup_pool_summary summary = { 0 };
-        struct scan s = { .list = l };
-        struct blkup_pool *pool = NULL;
-        uint32_t unused;
-        int r;
+        struct scan *s = calloc(1, sizeof(*s));
 
-        if (n == 0)
+        if (!s)
+                return NULL;
+        s->names = calloc(l->n, sizeof(*s->names));
+        s->found = calloc(l->n, sizeof(*s->found));
+        if (s->names && s->found)
+                s->n = l->n;
+        for (size_t i = 0; i < s->n; i++) {
+                s->names[i] = strdup(l->devices[i].name);
+                if (!s->names[i])
+                        s->n = 0; /* told below */
+        }
+        if (s->n > 0)
+                return s;
+        for (size_t i = 0; s->names && i < l->n; i++)
+                free(s->names[i]);
+        free_scan(s);
+        return NULL;
+}
+
+static void *look(void *to, struct blkup_probe *p, size_t i)
+{
+        const struct scan *s = to;
+        struct blkup_cli_blkid_device *d = calloc(1, sizeof(*d));
+
+        if (!d)
+                return NULL;
+        d->name = strdup(s->names[i]);
+        if (!d->name) {
+                free(d);
+                return NULL;
+        }
+        probe_one(p, d);
+        return d;
+}
+
+static void take(void *to, size_t i, void *answer)
+{
+        struct scan *s = to;
+
+        s->found[i] = answer;
+}
+
+static void into_cage(struct blkup_probe *p)
+{
+        (void) blkup_cli_probe_start_cage("blkid", p, false);
+}
+
+/* The answer becomes that of d, which keeps its name and its place. */
+static void move_answer(struct blkup_cli_blkid_device *d, struct blkup_cli_blkid_device *from)
+{
+        free_values(d);
+        d->verdict = from->verdict;
+        d->said = from->said;
+        if (from->said.text == from->said.text_copy)
+                d->said.text = d->said.text_copy;
+        d->values = BLKUP_TAKE(from->values);
+        d->n_values = from->n_values;
+        from->n_values = 0;
+}
+
+int blkup_cli_blkid_probe(struct blkup_cli_blkid_devices *l, blkup_cli_blkid_wanted *is_wanted,
+                          const void *to)
+{
+        static const struct blkup_cli_late_ops ops = {
+                .look = look, .take = take, .drop = free_device, .prepare = into_cage, .free = free_scan,
+        };
+        struct blkup_cli_late *late;
+        struct scan *s;
+        bool is_found = false;
+        int r = 0;
+
+        if (l->n == 0)
                 return 0;
-        atomic_init(&s.next, 0);
-        r = blkup_pool_new(&pool, MAX_WORKERS);
-        for (unsigned i = 0; i < n && r == 0; i++)
-                r = blkup_pool_add(pool,
-                                   &(struct blkup_pool_node){ .name = "scan", .run = scan_some, .arg = &s },
-                                   NULL, 0, &unused);
-        if (r == 0)
-                r = blkup_pool_run(pool, &options, &summary, NULL);
-        if (r == 0 && (summary.failed > 0 || atomic_load(&s.next) < l->n))
-                r = -ENOMEM;
-        (void) blkup_pool_unref(pool);
-        for (unsigned i = 0; i < n; i++)
-                (void) blkup_probe_unref(s.probes[i]);
+        s = new_scan(l);
+        late = s ? blkup_cli_late_start(l->n, &ops, s) : NULL;
+        if (!late) {
+                if (s)
+                        free_scan(s);
+                return -ENOMEM;
+        }
+        blkup_cli_late_lock(late);
+        do
+                for (size_t i = 0; is_wanted && i < l->n && !is_found; i++)
+                        is_found = s->found[i] && is_wanted(to, s->found[i]);
+        while (blkup_cli_late_wait(late, is_found));
+        for (size_t i = 0; i < l->n; i++) {
+                struct blkup_cli_blkid_device *d = &l->devices[i];
+
+                if (s->found[i]) {
+                        move_answer(d, s->found[i]);
+                } else if (blkup_cli_late_is_done(late, i)) {
+                        r = -ENOMEM;
+                } else {
+                        d->verdict = BLKUP_VERDICT_UNKNOWN;
+                        struct blkup_error err = { 0 };
+
+                        (void) blkup_fail(&err, -ETIMEDOUT, "does not answer");
+                        blkup_cli_probe_say_failure(d->name, -ETIMEDOUT, &err, &d->said);
+                        if (is_found)
+                                d->said.line[0] = '\0'; /* what was asked for was there */
+                }
+        }
+        blkup_cli_late_unlock(late);
+        (void) blkup_cli_late_free(late);
         return r;
 }

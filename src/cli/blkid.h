@@ -40,8 +40,12 @@ BLKUP_MUST_CHECK int blkup_cli_blkid_add(struct blkup_cli_blkid_devices *l, cons
  * drive whose medium cannot have any. NULL root: this machine. -ENOMEM, or what reading sysfs returned. */
 BLKUP_MUST_CHECK int blkup_cli_blkid_add_all(struct blkup_cli_blkid_devices *l, const char *root,
                                              struct blkup_error *err);
-/* Probes all of them, several at a time. -ENOMEM. */
-BLKUP_MUST_CHECK int blkup_cli_blkid_probe(struct blkup_cli_blkid_devices *l);
+typedef bool blkup_cli_blkid_wanted(const void *to, const struct blkup_cli_blkid_device *d);
+/* Probes all of them, several at a time; who does not answer within ten seconds is BLKUP_VERDICT_UNKNOWN.
+ * is_wanted (may be NULL): when one of them is, the others are waited for a second only, with `to` as its
+ * argument. -ENOMEM. */
+BLKUP_MUST_CHECK int blkup_cli_blkid_probe(struct blkup_cli_blkid_devices *l,
+                                           blkup_cli_blkid_wanted *is_wanted, const void *to);
 void blkup_cli_blkid_free(struct blkup_cli_blkid_devices *l);
 /* The name people use for a device node: that of device-mapper where it has one. out: PATH_MAX bytes. */
 void blkup_cli_blkid_canonical(const char *path, char *out, size_t cap);

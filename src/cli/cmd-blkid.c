@@ -316,8 +316,9 @@ static int run_low(const struct blkup_cli_command *self, const struct request *q
  * Without them
  */
 
-static bool is_wanted(const struct request *q, const struct blkup_cli_blkid_device *d)
+static bool is_wanted(const void *to, const struct blkup_cli_blkid_device *d)
 {
+        const struct request *q = to;
         const char *value;
 
         if (d->verdict != BLKUP_VERDICT_FOUND || d->n_values == 0)
@@ -399,7 +400,7 @@ static bool find_by_link(const struct request *q, struct blkup_cli_blkid_devices
                 if (stat(path, &st) < 0 || !S_ISBLK(st.st_mode))
                         return false;
                 blkup_cli_blkid_canonical(path, real, sizeof(real));
-                if (blkup_cli_blkid_add(ret, real) == 0 && blkup_cli_blkid_probe(ret) == 0 &&
+                if (blkup_cli_blkid_add(ret, real) == 0 && blkup_cli_blkid_probe(ret, NULL, NULL) == 0 &&
                     is_wanted(q, &ret->devices[0]))
                         return true;
                 blkup_cli_blkid_free(ret);
@@ -409,7 +410,7 @@ static bool find_by_link(const struct request *q, struct blkup_cli_blkid_devices
 }
 
 /* Probes all that is attached. 0, or an exit code after a line. */
-static int scan_all(struct blkup_cli_blkid_devices *l)
+static int scan_all(const struct request *q, struct blkup_cli_blkid_devices *l)
 {
         struct blkup_error err = { 0 };
         int r = blkup_cli_blkid_add_all(l, NULL, &err);
@@ -421,7 +422,9 @@ static int scan_all(struct blkup_cli_blkid_devices *l)
                                 *err.message ? err.message : strerror(-r));
                 return BLKUP_CLI_PROBE_EXIT_OTHER;
         }
-        r = blkup_cli_blkid_probe(l);
+        /* Of all that is attached one is looked for, or everything is shown. */
+        r = q->list_one || q->find_tag ? blkup_cli_blkid_probe(l, is_wanted, q)
+                                       : blkup_cli_blkid_probe(l, NULL, NULL);
         return r < 0 ? no_memory(r) : 0;
 }
 
@@ -436,7 +439,7 @@ static int find_one(const struct request *q, struct blkup_cli_blkid_devices *l,
                 if (r < 0)
                         return no_memory(r);
         }
-        r = blkup_cli_blkid_probe(l);
+        r = blkup_cli_blkid_probe(l, is_wanted, q);
         if (r < 0)
                 return no_memory(r);
         *ret = best_of(q, l);
@@ -448,7 +451,7 @@ static int find_one(const struct request *q, struct blkup_cli_blkid_devices *l,
                 *ret = &l->devices[0];
                 return 0;
         }
-        code = scan_all(l);
+        code = scan_all(q, l);
         if (code)
                 return code;
         *ret = best_of(q, l);
@@ -514,14 +517,14 @@ static int run_high(const struct request *q, struct blkup_cli_blkid_devices *l)
                 return 0;
         }
         if (q->n_devices == 0) {
-                code = scan_all(l);
+                code = scan_all(q, l);
                 if (code)
                         return code;
         }
         for (size_t i = 0; i < q->n_devices && r == 0; i++)
                 r = blkup_cli_blkid_add(l, q->devices[i]);
         if (r == 0 && q->n_devices > 0)
-                r = blkup_cli_blkid_probe(l);
+                r = blkup_cli_blkid_probe(l, NULL, NULL);
         if (r < 0)
                 return no_memory(r);
         code = print_devices(q, l->devices, l->n);

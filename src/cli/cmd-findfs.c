@@ -36,6 +36,9 @@ static int find(const char *name, const char *value, const char *tag)
         }
         if (r == -ENOTUNIQ)
                 blkup_cli_error("findfs", "%s: two devices have it: %s and %s", tag, d.path, d.other_path);
+        else if (r == -ENOENT && *d.other_path)
+                blkup_cli_error("findfs", "%s: %s does not answer, and no other device has it", tag,
+                                d.other_path);
         else if (r == -ENOENT)
                 blkup_cli_error("findfs", "%s: no device has it", tag);
         else

@@ -545,6 +545,8 @@ static int run_mount(const struct blkup_cli_command *self, int argc, char **argv
                 code = parser.exit_code;
         else if (code == 0) {
                 tags = blkup_cli_tags_new(NULL);
+                if (tags && q.settings.wait_ns > 0)
+                        blkup_cli_tags_comes_again(tags);
                 if (q.timeline)
                         q.settings.trace = blkup_trace_new(0);
                 if (!tags || (q.timeline && !q.settings.trace)) {

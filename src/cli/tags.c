@@ -12,12 +12,14 @@
 
 #include <blkup/probe.h>
 
+#include "base/clock.h"
 #include "block/file.h"
+#include "cli/late.h"
 #include "cli/tags.h"
 #include "host/hostfile.h"
 #include "host/sysfs.h"
 
-#define MAX_PROBERS 16 /* a prober waits for its device most of the time */
+#define ASK_AGAIN_NS UINT64_C(10000000000) /* who was silent is asked again after so long */
 #define MAX_DEPTH 16   /* devices on devices on devices */
 
 struct device {
@@ -25,16 +27,23 @@ struct device {
         char path[256];
         char uuid[64], uuid_sub[64], label[512], part_uuid[64], part_label[256], type[32];
         bool is_file_system;
+        uint64_t silent_ns; /* when it did not answer; 0: not known for that */
+};
+
+/* One look at all devices. */
+struct scan {
+        struct blkup_cli_late *late;
+        struct device
+                *devices; /* with its lock: n that are looked at, and some that are known to be silent */
+        size_t n, n_all;
 };
 
 struct blkup_cli_tags {
         pthread_mutex_t lock;
-        bool is_scanned;
         const char *root;
         struct blkup_sysblocks *blocks; /* who stands on whom: read when two devices carry one tag */
-        struct device *devices;
-        size_t n;
-        size_t next; /* to be probed; atomic */
+        struct scan *scan; /* NULL: not yet */
+        bool comes_again;  /* who asks will ask again soon */
         struct blkup_mount_resolver resolver;
 };
 
@@ -72,27 +81,75 @@ static void into_cage(struct blkup_probe *p)
                 return;
 }
 
-static void *probe_some(void *arg)
+static void *look(void *to, struct blkup_probe *p, size_t i)
 {
-        struct blkup_cli_tags *t = arg;
-        struct blkup_probe *p = blkup_probe_new();
-        size_t i;
+        const struct scan *s = to;
+        struct device *d = malloc(sizeof(*d));
 
-        into_cage(p);
-        /* Ends: each device is taken once. */
-        while (p && (i = __atomic_fetch_add(&t->next, 1, __ATOMIC_RELAXED)) < t->n)
-                probe_one(p, &t->devices[i]);
-        blkup_probe_unref(p);
-        return NULL;
+        if (d) {
+                *d = s->devices[i]; /* nobody changes it before this has come back */
+                probe_one(p, d);
+        }
+        return d;
+}
+
+static void take(void *to, size_t i, void *answer)
+{
+        struct scan *s = to;
+
+        s->devices[i] = *(struct device *) answer;
+        free(answer);
+}
+
+static void free_scan(void *to)
+{
+        struct scan *s = to;
+
+        free(s->devices);
+        free(s);
 }
 
 static void forget(struct blkup_cli_tags *t)
 {
-        free(t->devices);
-        t->devices = NULL;
-        t->n = 0;
-        t->is_scanned = false;
+        if (t->scan)
+                (void) blkup_cli_late_free(t->scan->late); /* and with the last thread the scan */
+        t->scan = NULL;
         t->blocks = blkup_sysblocks_free(t->blocks);
+}
+
+/* Was d silent in the last look, not long ago? Then a thread still waits for it. */
+static uint64_t silent_in(const struct scan *last, const struct device *d)
+{
+        uint64_t now = blkup_now_ns();
+
+        for (size_t i = 0; last && i < last->n_all; i++) {
+                const struct device *o = &last->devices[i];
+
+                if (o->major != d->major || o->minor != d->minor || strcmp(o->path, d->path) != 0)
+                        continue;
+                if (i < last->n)
+                        return blkup_cli_late_is_done(last->late, i) ? 0 : now;
+                return now - o->silent_ns < ASK_AGAIN_NS ? o->silent_ns : 0;
+        }
+        return 0;
+}
+
+/* Puts those that are to be looked at first. */
+static void sort_out(struct scan *s, const struct scan *last)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < s->n_all; i++) {
+                struct device d = s->devices[i];
+
+                d.silent_ns = silent_in(last, &d);
+                s->devices[i] = d;
+                if (d.silent_ns)
+                        continue;
+                s->devices[i] = s->devices[n];
+                s->devices[n++] = d;
+        }
+        s->n = n;
 }
 
 /* A suspended mapping would hang the read. */
@@ -112,7 +169,7 @@ static bool is_suspended(const char *root, uint32_t major, uint32_t minor, const
 /* All devices with a size, but what may not be opened at all (paths of a multipath NVMe are not listed):
  * /proc/partitions tells them in one read, where sysfs takes some ten calls for each number that is reserved.
  */
-static int list_devices(struct blkup_cli_tags *t)
+static int list_devices(const struct blkup_cli_tags *t, struct scan *s)
 {
         BLKUP_CLEANUP_FREE char *text = NULL;
         size_t n, cap = 0;
@@ -137,34 +194,44 @@ static int list_devices(struct blkup_cli_tags *t)
                     is_suspended(t->root, d.major, d.minor, column))
                         continue;
                 (void) snprintf(d.path, sizeof(d.path), "%.48s/dev/%s", t->root ? t->root : "", column);
-                for (char *s = d.path + strlen(d.path) - strlen(column); *s; s++)
-                        if (*s == '!')
-                                *s = '/';
-                r = blkup_host_reserve((void **) &t->devices, &cap, t->n, sizeof(d), BLKUP_SYSFS_MAX_BLOCKS);
+                for (char *k = d.path + strlen(d.path) - strlen(column); *k; k++)
+                        if (*k == '!')
+                                *k = '/';
+                r = blkup_host_reserve((void **) &s->devices, &cap, s->n_all, sizeof(d),
+                                       BLKUP_SYSFS_MAX_BLOCKS);
                 if (r == 0)
-                        t->devices[t->n++] = d;
+                        s->devices[s->n_all++] = d;
         }
         return r;
 }
 
-static int scan(struct blkup_cli_tags *t)
+static int start_scan(struct blkup_cli_tags *t)
 {
-        pthread_t threads[MAX_PROBERS];
-        size_t n_threads = 0;
-        int r;
+        static const struct blkup_cli_late_ops ops = {
+                .look = look, .take = take, .drop = free, .prepare = into_cage, .free = free_scan,
+        };
+        struct scan *s = calloc(1, sizeof(*s));
+        struct blkup_cli_late *late = NULL;
+        int r = s ? list_devices(t, s) : -ENOMEM;
 
+        if (r == 0 && t->scan)
+                blkup_cli_late_lock(t->scan->late);
+        if (r == 0)
+                sort_out(s, t->scan);
+        if (r == 0 && t->scan)
+                blkup_cli_late_unlock(t->scan->late);
         forget(t);
-        r = list_devices(t);
-        if (r < 0)
+        if (r == 0) {
+                late = blkup_cli_late_start(s->n, &ops, s);
+                r = late ? 0 : -ENOMEM;
+        }
+        if (r < 0) {
+                if (s)
+                        free_scan(s);
                 return r;
-        t->is_scanned = true;
-        t->next = 0;
-        while (n_threads + 1 < t->n && n_threads < MAX_PROBERS - 1 &&
-               pthread_create(&threads[n_threads], NULL, probe_some, t) == 0)
-                n_threads++;
-        (void) probe_some(t);
-        for (size_t i = 0; i < n_threads; i++)
-                (void) pthread_join(threads[i], NULL);
+        }
+        s->late = late;
+        t->scan = s;
         return 0;
 }
 
@@ -239,10 +306,10 @@ static bool is_covered(const struct blkup_cli_tags *t, const char *name, const c
 {
         const struct blkup_sysblock *under = block_of(t, d), *over;
 
-        for (size_t i = 0; under && i < t->n; i++) {
-                over = &t->devices[i] != d && carries(&t->devices[i], name, value)
-                               ? block_of(t, &t->devices[i])
-                               : NULL;
+        for (size_t i = 0; under && i < t->scan->n; i++) {
+                const struct device *other = &t->scan->devices[i];
+
+                over = other != d && carries(other, name, value) ? block_of(t, other) : NULL;
                 if (over && stands_on(t->blocks, over, under, 0))
                         return true;
         }
@@ -269,18 +336,19 @@ static int find_in_table(struct blkup_cli_tags *t, const char *name, const char 
                          struct blkup_mount_device *ret)
 {
         const struct device *found = NULL;
+        const struct scan *s = t->scan;
         size_t n = 0;
 
-        for (size_t i = 0; i < t->n; i++)
-                n += carries(&t->devices[i], name, value);
+        for (size_t i = 0; i < s->n; i++)
+                n += carries(&s->devices[i], name, value);
         if (n > 1 && !t->blocks) {
                 int r = blkup_sysblocks_load(t->root, BLKUP_SYSFS_LINKS, &t->blocks, NULL);
 
                 if (r < 0)
                         return r;
         }
-        for (size_t i = 0; i < t->n; i++) {
-                const struct device *d = &t->devices[i], *chosen;
+        for (size_t i = 0; i < s->n; i++) {
+                const struct device *d = &s->devices[i], *chosen;
 
                 if (!carries(d, name, value) || is_covered(t, name, value, d))
                         continue;
@@ -299,6 +367,24 @@ static int find_in_table(struct blkup_cli_tags *t, const char *name, const char 
         return 0;
 }
 
+/* The answer of all devices, or of those that answer in time. */
+static int find_in_time(struct blkup_cli_tags *t, const char *name, const char *value,
+                        struct blkup_mount_device *ret)
+{
+        struct scan *s = t->scan;
+        int r;
+
+        blkup_cli_late_lock(s->late);
+        do
+                r = find_in_table(t, name, value, ret);
+        while (r != -ENOTUNIQ && blkup_cli_late_wait(s->late, r == 0 || t->comes_again));
+        for (size_t i = 0; i < s->n_all && r == -ENOENT && !ret->other_path[0]; i++)
+                if (i >= s->n || !blkup_cli_late_is_done(s->late, i))
+                        copy_value(ret->other_path, sizeof(ret->other_path), s->devices[i].path);
+        blkup_cli_late_unlock(s->late);
+        return r;
+}
+
 static int find(void *to, const char *name, const char *value, bool fresh, struct blkup_mount_device *ret,
                 struct blkup_error *err)
 {
@@ -309,10 +395,10 @@ static int find(void *to, const char *name, const char *value, bool fresh, struc
         if (strcmp(name, "ID") == 0)
                 return find_by_link(value, ret);
         (void) pthread_mutex_lock(&t->lock);
-        if (fresh || !t->is_scanned)
-                r = scan(t);
+        if (fresh || !t->scan)
+                r = start_scan(t);
         if (r == 0)
-                r = find_in_table(t, name, value, ret);
+                r = find_in_time(t, name, value, ret);
         (void) pthread_mutex_unlock(&t->lock);
         return r;
 }
@@ -386,6 +472,11 @@ struct blkup_cli_tags *blkup_cli_tags_free(struct blkup_cli_tags *t)
         (void) pthread_mutex_destroy(&t->lock);
         free(t);
         return NULL;
+}
+
+void blkup_cli_tags_comes_again(struct blkup_cli_tags *t)
+{
+        t->comes_again = true;
 }
 
 const struct blkup_mount_resolver *blkup_cli_tags_resolver(struct blkup_cli_tags *t)

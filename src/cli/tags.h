@@ -16,6 +16,10 @@ struct blkup_cli_tags;
 struct blkup_cli_tags *blkup_cli_tags_new(const char *root);
 struct blkup_cli_tags *blkup_cli_tags_free(struct blkup_cli_tags *t); /* NULL-safe, returns NULL */
 
+/* Who does not find a tag will ask again soon (--wait): devices that do not answer are waited for a second,
+ * not ten. */
+void blkup_cli_tags_comes_again(struct blkup_cli_tags *t);
+
 /* For blkup_mount_settings; lives as long as t. */
 const struct blkup_mount_resolver *blkup_cli_tags_resolver(struct blkup_cli_tags *t);
 

@@ -208,8 +208,13 @@ static int check_hibernation(struct blkup_mount_attempt *a)
         if (a->read_only && option && !*option)
                 return 0;
         if (blkup_mount_look_for_hibernation(a->m, a->source.rdev, path, sizeof(path)) !=
-            BLKUP_HIBERNATION_FOUND)
+            BLKUP_HIBERNATION_FOUND) {
+                if (*path) {
+                        a->r->notes |= BLKUP_MOUNT_NOTE_SILENT;
+                        blkup_mount_copy(a->r->other, sizeof(a->r->other), path);
+                }
                 return 0;
+        }
         if (!a->read_only || !option) {
                 blkup_mount_copy(a->r->other, sizeof(a->r->other), path);
                 return blkup_mount_refuse(a, BLKUP_MOUNT_CALL_SOURCE, BLKUP_MOUNT_REASON_HIBERNATED, -EBUSY);

@@ -13,10 +13,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "host/hostfile.h"
 #include "mount/hibernation.h"
 #include "mount/mounter.h"
@@ -24,6 +27,8 @@
 #define MAX_PARTITIONS_BYTES (4u << 20)
 #define MAX_DEVICES 65536u
 #define MAX_THREADS 31
+/* A device that is silent for so long is not waited for: it may be silent for good. */
+#define SILENT_NS UINT64_C(1000000000)
 
 static const struct {
         const char *bytes;
@@ -32,17 +37,26 @@ static const struct {
         { "S1SUSPEND", 9 }, { "S2SUSPEND", 9 }, { "ULSUSPEND", 9 }, { "LINHIB0001", 10 },
 };
 
-static bool is_image_at(int fd, uint64_t page)
+enum look { NO_IMAGE, IMAGE, NOT_IN_MEMORY };
+
+/* is_patient: reads from the device; otherwise only what is in the page cache. page: where the signature
+ * ends. */
+static enum look look_at(int fd, uint64_t page, bool is_patient)
 {
         uint8_t buf[10];
         struct blkup_bytes view = { .data = buf, .at = page - sizeof(buf), .len = sizeof(buf) };
+        struct iovec part = { .iov_base = buf, .iov_len = sizeof(buf) };
+        ssize_t n = preadv2(fd, &part, 1, (off_t) (page - sizeof(buf)), is_patient ? 0 : RWF_NOWAIT);
 
-        if (pread(fd, buf, sizeof(buf), (off_t) (page - sizeof(buf))) != (ssize_t) sizeof(buf))
-                return false;
+        /* Not in the cache; or a device, or a kernel, that has no such flag. */
+        if (n < 0 && !is_patient && (errno == EAGAIN || errno == EOPNOTSUPP || errno == ENOSYS))
+                return NOT_IN_MEMORY;
+        if (n != (ssize_t) sizeof(buf))
+                return NO_IMAGE;
         for (size_t i = 0; i < BLKUP_ARRAY_SIZE(magics); i++)
                 if (blkup_equal_at(view, 0, magics[i].bytes, magics[i].len))
-                        return true;
-        return false;
+                        return IMAGE;
+        return NO_IMAGE;
 }
 
 /* mount/hibernation.h says why these. */
@@ -105,62 +119,96 @@ bool blkup_hibernation_places_any(const struct blkup_hibernation_places *p)
         return false;
 }
 
-bool blkup_hibernation_is_at(const struct blkup_hibernation_places *p, int fd)
+static enum look look_at_places(const struct blkup_hibernation_places *p, int fd, bool is_patient)
 {
         uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE), end;
+        enum look l = NO_IMAGE;
 
-        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(p->offsets); i++)
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(p->offsets) && l == NO_IMAGE; i++)
                 if (p->offsets[i] && !__builtin_mul_overflow(p->offsets[i], page, &end) &&
-                    !__builtin_add_overflow(end, page, &end) && end <= INT64_MAX && is_image_at(fd, end))
-                        return true;
-        return false;
+                    !__builtin_add_overflow(end, page, &end) && end <= INT64_MAX)
+                        l = look_at(fd, end, is_patient);
+        return l;
+}
+
+bool blkup_hibernation_is_at(const struct blkup_hibernation_places *p, int fd)
+{
+        return look_at_places(p, fd, true) == IMAGE;
 }
 
 /* A device to be looked at; is_in_use_soon: this run mounts it, so it is no swap, but may hold a swap file.
  */
 struct candidate {
-        const char *name;
+        char path[128];
         bool is_in_use_soon;
+        enum { NOT_BEGUN, BEGUN, LOOKED_AT } state;
 };
 
-/* Devices to be looked at, by as many threads as there are devices, up to MAX_THREADS: a look is a wait. */
+/* Devices that have to be read, by as many threads as there are devices, up to MAX_THREADS: a look is a wait.
+ * A thread whose device does not answer is left behind, and its memory with it. */
 struct search {
-        const char *root;
+        unsigned refs; /* with the lock, as all that follows */
+        pthread_mutex_t lock;
+        pthread_cond_t changed;
+        char *root;
         struct blkup_hibernation_places places;
         struct candidate *devices;
-        size_t n, cap, next; /* next: atomic */
-        pthread_mutex_t lock;
+        size_t n, cap, n_left;
         char found[256]; /* "" = none so far */
 };
 
-static bool has_image(const struct search *s, const struct candidate *c, char *ret, size_t cap)
+static void unref(struct search *s)
+{
+        bool is_last;
+
+        (void) pthread_mutex_lock(&s->lock);
+        is_last = --s->refs == 0;
+        (void) pthread_mutex_unlock(&s->lock);
+        if (!is_last)
+                return;
+        (void) pthread_cond_destroy(&s->changed);
+        (void) pthread_mutex_destroy(&s->lock);
+        free(s->devices);
+        free(s->root);
+        free(s);
+}
+
+static struct search *new_search(const char *root)
+{
+        struct search *s = calloc(1, sizeof(*s));
+        pthread_condattr_t attr;
+
+        if (!s)
+                return NULL;
+        s->refs = 1;
+        (void) pthread_mutex_init(&s->lock, NULL);
+        (void) pthread_condattr_init(&attr);
+        (void) pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+        (void) pthread_cond_init(&s->changed, &attr);
+        (void) pthread_condattr_destroy(&attr);
+        s->root = root ? strdup(root) : NULL;
+        if (root && !s->root) {
+                unref(s);
+                return NULL;
+        }
+        return s;
+}
+
+static enum look look_at_device(const struct search *s, const struct candidate *c, bool is_patient)
 {
         BLKUP_CLEANUP_CLOSE int fd = -1;
         uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE);
-        char path[128];
-        bool is = false;
+        enum look l = NO_IMAGE;
 
-        if (snprintf(path, sizeof(path), "dev/%s", c->name) >= (int) sizeof(path))
-                return false;
-        /* /proc/partitions writes cciss!c0d0 as sysfs does */
-        for (char *at = path; *at; at++)
-                if (*at == '!')
-                        *at = '/';
-        fd = s->root ? blkup_host_open(s->root, path, O_RDONLY) : -1;
-        if (!s->root) {
-                char absolute[sizeof(path) + 1];
-
-                (void) snprintf(absolute, sizeof(absolute), "/%s", path);
-                fd = blkup_mount_open(absolute, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-        }
+        fd = s->root ? blkup_host_open(s->root, c->path + 1, O_RDONLY)
+                     : blkup_mount_open(c->path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
         if (fd < 0)
-                return false;
+                return NO_IMAGE;
         if (!c->is_in_use_soon)
-                is = is_image_at(fd, 4096) || (page > 4096 && is_image_at(fd, page));
-        is = is || blkup_hibernation_is_at(&s->places, fd);
-        if (is)
-                (void) snprintf(ret, cap, "/%s", path);
-        return is;
+                l = look_at(fd, 4096, is_patient);
+        if (l == NO_IMAGE && !c->is_in_use_soon && page > 4096)
+                l = look_at(fd, page, is_patient);
+        return l == NO_IMAGE ? look_at_places(&s->places, fd, is_patient) : l;
 }
 
 static bool is_to_be_mounted(const struct blkup_mounter *m, dev_t own, uint32_t major, uint32_t minor)
@@ -198,71 +246,116 @@ static bool read_short(const char *root, char *ret, size_t cap, size_t *ret_n)
         return false;
 }
 
-static void *look(void *arg)
+static void *look_at_some(void *arg)
 {
         struct search *s = arg;
-        size_t i;
 
+        (void) pthread_mutex_lock(&s->lock);
         /* Ends: each device is taken once. */
-        while ((i = __atomic_fetch_add(&s->next, 1, __ATOMIC_RELAXED)) < s->n) {
-                char path[256];
+        for (size_t i = 0; i < s->n; i++) {
+                struct candidate *c = &s->devices[i];
+                enum look l;
 
-                if (!has_image(s, &s->devices[i], path, sizeof(path)))
+                if (c->state != NOT_BEGUN)
                         continue;
-                (void) pthread_mutex_lock(&s->lock);
-                memcpy(s->found, path, sizeof(path));
+                c->state = BEGUN;
                 (void) pthread_mutex_unlock(&s->lock);
+                l = look_at_device(s, c, true);
+                (void) pthread_mutex_lock(&s->lock);
+                c->state = LOOKED_AT;
+                s->n_left--;
+                if (l == IMAGE)
+                        memcpy(s->found, c->path, sizeof(c->path));
+                (void) pthread_cond_broadcast(&s->changed);
         }
+        (void) pthread_mutex_unlock(&s->lock);
+        unref(s);
         return NULL;
 }
 
-/* true: an image was found. */
-static bool look_at_all(struct search *s, char *ret, size_t cap)
+/* Threads for what has to be read; false: not even one could be made. With the lock. */
+static bool start_threads(struct search *s)
 {
-        pthread_t threads[MAX_THREADS];
+        pthread_attr_t attr;
         size_t n = 0;
 
-        (void) pthread_mutex_init(&s->lock, NULL);
-        /* Two looks cost less than a thread. */
-        while (s->n > 2 && n + 1 < s->n && n < MAX_THREADS && pthread_create(&threads[n], NULL, look, s) == 0)
+        (void) pthread_attr_init(&attr);
+        (void) pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+        while (n < s->n_left && n < MAX_THREADS) {
+                pthread_t thread;
+
+                s->refs++;
+                if (pthread_create(&thread, &attr, look_at_some, s) != 0) {
+                        s->refs--;
+                        break;
+                }
                 n++;
-        (void) look(s);
-        for (size_t i = 0; i < n; i++)
-                (void) pthread_join(threads[i], NULL);
-        (void) pthread_mutex_destroy(&s->lock);
+        }
+        (void) pthread_attr_destroy(&attr);
+        return n > 0;
+}
+
+/* Waits until all have answered, or for SILENT_NS; the first that has not goes to ret_silent. With the lock.
+ */
+static void wait_for_all(struct search *s, char *ret_silent, size_t cap)
+{
+        uint64_t until = blkup_now_ns() + SILENT_NS;
+        struct timespec at = { .tv_sec = (time_t) (until / 1000000000u),
+                               .tv_nsec = (long) (until % 1000000000u) };
+
+        /* Ends: with the answers, or the time. */
+        while (s->n_left > 0 && !s->found[0] &&
+               pthread_cond_timedwait(&s->changed, &s->lock, &at) != ETIMEDOUT)
+                ;
+        for (size_t i = 0; i < s->n && !s->found[0]; i++)
+                if (s->devices[i].state != LOOKED_AT) {
+                        blkup_mount_copy(ret_silent, cap, s->devices[i].path);
+                        return;
+                }
+}
+
+/* true: an image was found. Most of the time everything is in the page cache: then no thread is needed. */
+static bool look_at_all(struct search *s, char *ret, size_t cap, char *ret_silent, size_t silent_cap)
+{
+        for (size_t i = 0; i < s->n; i++) {
+                enum look l = look_at_device(s, &s->devices[i], false);
+
+                if (l == IMAGE) {
+                        blkup_mount_copy(ret, cap, s->devices[i].path);
+                        return true;
+                }
+                s->devices[i].state = l == NO_IMAGE ? LOOKED_AT : NOT_BEGUN;
+                s->n_left += l != NO_IMAGE;
+        }
+        if (s->n_left == 0)
+                return false;
+        (void) pthread_mutex_lock(&s->lock);
+        if (start_threads(s)) {
+                wait_for_all(s, ret_silent, silent_cap);
+                (void) pthread_mutex_unlock(&s->lock);
+        } else {
+                s->refs++;
+                (void) pthread_mutex_unlock(&s->lock);
+                (void) look_at_some(s);
+        }
+        (void) pthread_mutex_lock(&s->lock);
         blkup_mount_copy(ret, cap, s->found);
-        return s->found[0];
+        (void) pthread_mutex_unlock(&s->lock);
+        return *ret;
 }
 
 #define UNLISTED "perhaps a device that cannot be listed (is /proc mounted?)"
 
-/* Every device that has a size: one read of /proc/partitions, and ten bytes of each; with the place of a swap
- * file also those there. */
-static bool scan(const struct blkup_mounter *m, dev_t own, char *ret, size_t cap)
+/* Adds the devices of a text like /proc/partitions. -ENOMEM, -E2BIG. */
+static int add_devices(const struct blkup_mounter *m, dev_t own, struct search *s, char *text, size_t n)
 {
-        BLKUP_CLEANUP_FREE char *long_text = NULL;
-        char short_text[4096], *text = short_text, *at, *line;
-        struct search s = { .root = m->settings.root };
-        bool good, found, is_soon;
-        size_t n;
+        char *at = text, *line;
+        bool good;
+        int r = 0;
 
-        blkup_hibernation_places_load(m->settings.root, &s.places);
-        if (!read_short(m->settings.root, short_text, sizeof(short_text), &n)) {
-                if (blkup_host_read(m->settings.root, "proc/partitions", MAX_PARTITIONS_BYTES, &long_text,
-                                    &n) < 0) {
-                        /* What cannot be listed may hold an image. */
-                        blkup_mount_copy(ret, cap, UNLISTED);
-                        return true;
-                }
-                text = long_text;
-        }
-        if (n == 0) { /* not even the heading */
-                blkup_mount_copy(ret, cap, UNLISTED);
-                return true;
-        }
-        at = text;
         /* Ends: each turn goes past one line. */
-        while ((line = blkup_host_next_line(&at, text + n, 4096, &good))) {
+        while (r == 0 && (line = blkup_host_next_line(&at, text + n, 4096, &good))) {
+                struct candidate c = { .is_in_use_soon = false };
                 uint32_t major, minor;
                 char *column;
 
@@ -278,22 +371,47 @@ static bool scan(const struct blkup_mounter *m, dev_t own, char *ret, size_t cap
                 column = blkup_host_next_column(&line);
                 /* ram0: memory, gone with the system that wrote an image */
                 if (!*column || strstr(column, "..") || strncmp(column, "ram", 3) == 0 ||
-                    strncmp(column, "zram", 4) == 0 ||
+                    strncmp(column, "zram", 4) == 0 || strlen(column) + 6 > sizeof(c.path) ||
                     blkup_mountinfo_by_device(m->mounts, major, minor, NULL))
                         continue;
-                is_soon = is_to_be_mounted(m, own, major, minor);
-                if (is_soon && !blkup_hibernation_places_any(&s.places))
+                c.is_in_use_soon = is_to_be_mounted(m, own, major, minor);
+                if (c.is_in_use_soon && !blkup_hibernation_places_any(&s->places))
                         continue;
-                if (blkup_host_reserve((void **) &s.devices, &s.cap, s.n, sizeof(*s.devices), MAX_DEVICES) <
-                    0) {
-                        blkup_mount_copy(ret, cap, UNLISTED);
-                        free(s.devices);
-                        return true;
-                }
-                s.devices[s.n++] = (struct candidate){ .name = column, .is_in_use_soon = is_soon };
+                (void) snprintf(c.path, sizeof(c.path), "/dev/%s", column);
+                /* /proc/partitions writes cciss!c0d0 as sysfs does */
+                for (char *k = c.path; *k; k++)
+                        if (*k == '!')
+                                *k = '/';
+                r = blkup_host_reserve((void **) &s->devices, &s->cap, s->n, sizeof(c), MAX_DEVICES);
+                if (r == 0)
+                        s->devices[s->n++] = c;
         }
-        found = look_at_all(&s, ret, cap);
-        free(s.devices);
+        return r;
+}
+
+/* Every device that has a size: one read of /proc/partitions, and ten bytes of each; with the place of a swap
+ * file also those there. */
+static bool scan(const struct blkup_mounter *m, dev_t own, char *ret, size_t cap, char *ret_silent,
+                 size_t silent_cap)
+{
+        BLKUP_CLEANUP_FREE char *long_text = NULL;
+        char short_text[4096], *text = short_text;
+        struct search *s = new_search(m->settings.root);
+        bool found = true;
+        size_t n = 0;
+
+        if (s)
+                blkup_hibernation_places_load(m->settings.root, &s->places);
+        if (s && !read_short(m->settings.root, short_text, sizeof(short_text), &n) &&
+            blkup_host_read(m->settings.root, "proc/partitions", MAX_PARTITIONS_BYTES, &long_text, &n) == 0)
+                text = long_text;
+        /* What cannot be listed may hold an image; the heading alone is something. */
+        if (n == 0 || add_devices(m, own, s, text, n) < 0)
+                blkup_mount_copy(ret, cap, UNLISTED);
+        else
+                found = look_at_all(s, ret, cap, ret_silent, silent_cap);
+        if (s)
+                unref(s);
         return found;
 }
 
@@ -301,7 +419,7 @@ enum blkup_hibernation blkup_mount_look_for_hibernation(struct blkup_mounter *m,
                                                         size_t cap)
 {
         enum blkup_hibernation answer;
-        char path[256] = "";
+        char path[256] = "", silent[256] = "";
 
         (void) pthread_mutex_lock(&m->lock);
         while (m->hibernation_is_running)
@@ -311,10 +429,10 @@ enum blkup_hibernation blkup_mount_look_for_hibernation(struct blkup_mounter *m,
 
                 m->hibernation_is_running = true;
                 (void) pthread_mutex_unlock(&m->lock);
-                found = scan(m, own, path, sizeof(path));
+                found = scan(m, own, path, sizeof(path), silent, sizeof(silent));
                 (void) pthread_mutex_lock(&m->lock);
                 m->hibernation = found ? BLKUP_HIBERNATION_FOUND : BLKUP_HIBERNATION_NONE;
-                memcpy(m->hibernation_path, path, sizeof(path));
+                memcpy(m->hibernation_path, found ? path : silent, sizeof(path));
                 m->hibernation_is_running = false;
                 (void) pthread_cond_broadcast(&m->changed);
         }

@@ -48,7 +48,7 @@ struct blkup_mounter {
         int loop_control_fd;
         struct blkup_loop_claim *claims;
         enum blkup_hibernation hibernation;
-        char hibernation_path[256];
+        char hibernation_path[256]; /* NONE: a device that did not answer when it was asked, or "" */
         bool hibernation_is_running;
         const dev_t *scan_skips; /* devices that need no look: file systems of this run */
         size_t n_scan_skips;
@@ -128,7 +128,8 @@ int blkup_mount_look_up_source(struct blkup_mounter *m, const char *source, cons
 int blkup_mount_open_file(struct blkup_mount_attempt *a);
 int blkup_mount_set_up_loop(struct blkup_mount_attempt *a);
 
-/* hibernation.c: is there an image? Looks once a run. own: the device that is to be mounted, which the file
+/* hibernation.c: is there an image? Looks once a run. ret: where; without one, a device that did not answer within a
+ * second, or "". own: the device that is to be mounted, which the file
  * system itself will look at; 0: none. */
 enum blkup_hibernation blkup_mount_look_for_hibernation(struct blkup_mounter *m, dev_t own, char *ret,
                                                         size_t cap);

@@ -68,7 +68,7 @@ static int look_up_tag(struct blkup_mounter *m, const char *name, const char *va
         if (!resolver || !resolver->find)
                 return -EOPNOTSUPP;
         e = resolver->find(resolver->to, name, value, fresh, &d, &err);
-        if (r && e == -ENOTUNIQ) {
+        if (r && (e == -ENOTUNIQ || (e == -ENOENT && *d.other_path))) {
                 blkup_mount_copy(r->device, sizeof(r->device), d.path);
                 blkup_mount_copy(r->other, sizeof(r->other), d.other_path);
         }

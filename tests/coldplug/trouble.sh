@@ -71,5 +71,31 @@ has 'garbage is named' "$err" "$garbage: nothing known is on it"
 if [ "$took" -lt 30000 ]; then pass; else fail "it took $took ms"; fi
 echo "good was ready after $ready us; the command ended after $took ms, at --timeout 10"
 umount at/good
+
+# The same for one device at a time: who has found what it looked for waits a second for the others.
+quick() { # NAME CODE COMMAND...
+        local name=$1 code=0 start=${EPOCHREALTIME/./} took
+        shift
+        blockdev --flushbufs "$silent" 2>/dev/null || true
+        run timeout 50 "${@:2}" || true
+        took=$(((${EPOCHREALTIME/./} - start) / 1000))
+        is "$name: exit" "$code_of_run" "$1"
+        if [ "$took" -lt 25000 ]; then pass; else fail "$name took $took ms"; fi
+}
+# The leak checker stops all threads at the end, and waits for one that waits for the silent device.
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+good=$(losetup -n -O NAME -j good.img)
+code_of_run=0
+run() { code_of_run=0; out=$("$@" 2>err.txt) || code_of_run=$?; err=$(cat err.txt); }
+quick 'findfs' 0 "$blkup" findfs "LABEL=good-$tag"
+is 'findfs: the device' "$out" "$good"
+quick 'blkid -L' 0 "$blkup" blkid -L "good-$tag"
+is 'blkid -L: the device' "$out" "$good"
+quick 'mount by label' 0 "$blkup" mount "LABEL=good-$tag" at/good
+umount at/good
+quick 'findfs of what nobody has' 1 "$blkup" findfs "LABEL=nobody-$tag"
+has 'it names who is silent' "$err" "does not answer"
+quick 'mount' 0 "$blkup" mount "$good" at/good
+umount at/good
 end_servers
 finish
