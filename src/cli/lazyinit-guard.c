@@ -16,6 +16,7 @@
 #include "cli/cmd-lazyinit.h"
 #include "host/mountinfo.h"
 #include "host/sysfs.h"
+#include "mount/hibernation.h"
 
 /* CD-ROM drives and floppies hold no swap, and may take seconds to say so. */
 static bool may_hold_swap(const struct blkup_sysblock *b)
@@ -33,11 +34,23 @@ static bool is_hibernated(struct blkup_probe *p, const char *path)
         return blkup_probe_path(p, path, &how, &verdict, NULL) == 0 && verdict == BLKUP_VERDICT_FOUND;
 }
 
+/* In a swap file on that device, at the place that the kernel or systemd tell. */
+static bool has_image_in_file(const struct blkup_hibernation_places *places, const char *path)
+{
+        BLKUP_CLEANUP_CLOSE int fd = -1;
+
+        if (!blkup_hibernation_places_any(places))
+                return false;
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        return fd >= 0 && blkup_hibernation_is_at(places, fd);
+}
+
 static int find(char *name, size_t cap)
 {
         struct blkup_probe *p = blkup_probe_new();
         struct blkup_sysblocks *blocks = NULL;
         struct blkup_mountinfo *mounts = NULL;
+        struct blkup_hibernation_places places;
         struct blkup_swaps *swaps = NULL;
         int found = 0;
 
@@ -46,6 +59,7 @@ static int find(char *name, size_t cap)
                 return -ENOMEM;
         }
         blkup_probe_set_flags(p, BLKUP_PROBE_NO_TABLES | BLKUP_PROBE_NO_PART_ENTRY);
+        blkup_hibernation_places_load(NULL, &places);
         /* Without it nothing is left out below: only slower. */
         (void) !blkup_mountinfo_load(NULL, &mounts, NULL);
         if (blkup_sysblocks_load(NULL, BLKUP_SYSFS_STACK, &blocks, NULL) == 0) {
@@ -57,7 +71,7 @@ static int find(char *name, size_t cap)
                         /* What is mounted is no swap area. */
                         if (may_hold_swap(b) &&
                             !blkup_mountinfo_by_device(mounts, b->dev_major, b->dev_minor, NULL) &&
-                            is_hibernated(p, path)) {
+                            (is_hibernated(p, path) || has_image_in_file(&places, path))) {
                                 (void) snprintf(name, cap, "%.255s", path);
                                 found = 1;
                         }

@@ -65,6 +65,9 @@ echo "$offset" >power/resume_offset
 says 'an image in a file' 32 "$loop holds a hibernation image" "$blkup" mount "$loop" m
 echo "$loop $work/m ext4 defaults 0 0" >fstab
 says 'an image in a file, from fstab' 32 'hibernation image' "$blkup" mount -a -T fstab
+sum=$(sha256sum <"$loop")
+says 'no tables are finished' 2 "$loop holds a hibernation image" "$blkup" lazyinit "$loop"
+is 'nothing was written there' "$(sha256sum <"$loop")" "$sum"
 echo "$((offset + 1))" >power/resume_offset
 gives 'another place' 0 "$blkup" mount "$loop" m
 umount m
