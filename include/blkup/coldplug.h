@@ -11,6 +11,11 @@
  * device, snapshots, read-only and removable devices (enum blkup_coldplug_bar). An image without `finish` is
  * mounted read-only: not a byte of it changes.
  *
+ * Modules that the machine's devices ask for are loaded meanwhile. The kernel's uevents are listened to from
+ * before the first look at /sys, so that nothing is lost in between; when they run over, /sys is walked
+ * again. What belongs together is assembled by the machine's own tools: arrays (mdadm), volume groups (lvm),
+ * what the crypttab names (cryptsetup).
+ *
  * A copy of a file system carries the same UUID, and a hibernation image forbids writing: so the first write
  * waits until each device has answered, or has been silent for late_ns and for four times what the slowest
  * answer took.
@@ -33,7 +38,9 @@ extern "C" {
 #endif
 
 struct blkup_block;
+struct blkup_crypttab;
 struct blkup_error;
+struct blkup_module_backend;
 struct blkup_trace;
 
 enum blkup_coldplug_finish {
@@ -53,7 +60,31 @@ struct blkup_coldplug_ops {
          * program. */
         int (*check)(void *to, const char *type, const char *path, char *text, size_t cap);
         int (*mount)(void *to, const struct blkup_mount_request *q, struct blkup_mount_result *ret);
+        /* A tool by its name, argv[0], with an empty environment: its exit code; what it printed in out, the
+         * last line of its errors in text. may_ask: it may use the terminal. -ENOENT: there is no such tool.
+         */
+        int (*tool)(void *to, const char *const *argv, bool may_ask, char *out, size_t out_cap, char *text,
+                    size_t cap);
+        /* Tells the kernel of a member of a btrfs. 1: all members are known now; 0: not yet. */
+        int (*btrfs)(void *to, const char *path);
+        const struct blkup_module_backend *modules; /* see blkup/modules.h */
 };
+
+/* What happened, for who wants to know at once: blkup_coldplug_settings.tell. Texts live during the call. */
+enum blkup_coldplug_event_kind {
+        BLKUP_COLDPLUG_EVENT_DEVICE, /* identified, or was not to be read */
+        BLKUP_COLDPLUG_EVENT_GONE,
+        BLKUP_COLDPLUG_EVENT_READY,  /* an entry */
+        BLKUP_COLDPLUG_EVENT_FAILED, /* an entry */
+        BLKUP_COLDPLUG_EVENT_SET,    /* assembled */
+        BLKUP_COLDPLUG_EVENT_WARNING,
+        BLKUP_COLDPLUG_EVENT_SETTLED, /* all that was attached at the start has been through */
+};
+struct blkup_coldplug_event {
+        enum blkup_coldplug_event_kind kind;
+        const char *device, *type, *label, *uuid, *target, *text; /* NULL: none */
+};
+const char *blkup_coldplug_event_name(enum blkup_coldplug_event_kind k);
 
 struct blkup_coldplug_place {
         const char *source; /* a path or a tag */
@@ -73,6 +104,18 @@ struct blkup_coldplug_settings {
         bool no_mount, no_check, dry_run, no_cage, ignore_hibernation;
         enum blkup_coldplug_finish finish;
         uint64_t wait_ns;          /* for devices of entries that are not there yet */
+        /* Stay until stop_fd can be read: what comes later is brought up too, and what goes is told. */
+        bool is_watch;
+        int stop_fd;      /* -1: none; looked at with is_watch alone */
+        int uevent_fd;    /* 0: a socket of our own; -1: none; else who tells of devices (host/uevent.h) */
+        int uevent_bytes; /* of our own socket; 0: the usual */
+        bool no_modules;  /* load none */
+        bool no_assembly; /* no md, LVM and LUKS; btrfs as the kernel has it */
+        bool may_ask;     /* passphrases, at the terminal */
+        const struct blkup_crypttab *crypttab; /* what may be unlocked; may be NULL */
+        uint64_t grace_ns;                     /* an array without all members is started after; 0: 30 s */
+        void (*tell)(void *to, const struct blkup_coldplug_event *e); /* from one thread; may be NULL */
+        void *tell_to;
         uint64_t device_ns;        /* how long one stage of one device may take (fsck excepted); 0: 10 s */
         uint64_t late_ns;          /* 0: 100 ms; see above */
         uint64_t finish_budget_ns; /* 0: 50 ms */
@@ -158,6 +201,31 @@ struct blkup_coldplug_entry {
         bool is_ready;
 };
 
+/* What is made of members, or lies behind a lock. */
+enum blkup_coldplug_set_kind {
+        BLKUP_COLDPLUG_MD,
+        BLKUP_COLDPLUG_LVM,
+        BLKUP_COLDPLUG_LUKS,
+        BLKUP_COLDPLUG_BTRFS
+};
+const char *blkup_coldplug_set_name(enum blkup_coldplug_set_kind k);
+
+struct blkup_coldplug_set {
+        enum blkup_coldplug_set_kind kind;
+        const char *uuid;
+        const char *name;  /* the array's node, the volume group, the mapping; NULL: not known */
+        size_t n_members;  /* that are there */
+        size_t n_expected; /* 0: not known */
+        bool is_degraded;  /* started without all of them */
+        struct blkup_coldplug_step step;
+};
+
+struct blkup_coldplug_module {
+        const char *name;
+        int error;
+        const char *text;
+};
+
 /* The chain that decided how long it took. */
 struct blkup_coldplug_link {
         const char *stage; /* "probe", "wait", "mount" ... */
@@ -172,6 +240,12 @@ struct blkup_coldplug_result {
         size_t n_entries;
         const struct blkup_coldplug_link *path;
         size_t n_path;
+        const struct blkup_coldplug_set *const *sets;
+        size_t n_sets;
+        size_t n_modules; /* loaded */
+        const struct blkup_coldplug_module *bad_modules;
+        size_t n_bad_modules;
+        uint64_t n_events, n_overflows; /* of the kernel: taken; how often some were lost */
         uint64_t start_ns, end_ns;
         const char *hibernation; /* the device with a hibernation image; NULL: none was seen */
         size_t n_silent;         /* threads that were left behind */
@@ -181,8 +255,8 @@ struct blkup_coldplug_result {
 
 struct blkup_coldplug; /* opaque */
 
-/* Runs to the end. 0 also when devices failed; *ret is to be released. -ENOMEM, -EINVAL, or what reading
- * sysfs returns: nothing was begun. */
+/* Runs to the end; with is_watch until it is told to stop. 0 also when devices failed; *ret is to be
+ * released. -ENOMEM, -EINVAL, or what reading sysfs returns: nothing was begun. */
 int blkup_coldplug_run(const struct blkup_coldplug_settings *s, struct blkup_coldplug **ret,
                        struct blkup_error *err);
 const struct blkup_coldplug_result *blkup_coldplug_result(const struct blkup_coldplug *c);

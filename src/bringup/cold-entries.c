@@ -57,7 +57,8 @@ static int device_of_path(struct blkup_coldplug *c, const char *path, size_t *re
         if (S_ISREG(st.st_mode))
                 return blkup_cold_add_image(c, path, ret);
         for (size_t i = 0; S_ISBLK(st.st_mode) && i < c->n_devices; i++)
-                if (!c->devices[i]->d.is_image && c->devices[i]->d.dev_major == major(st.st_rdev) &&
+                if (!c->devices[i]->d.is_image && !c->devices[i]->is_gone &&
+                    c->devices[i]->d.dev_major == major(st.st_rdev) &&
                     c->devices[i]->d.dev_minor == minor(st.st_rdev))
                         *ret = i;
         return 0;
@@ -174,8 +175,10 @@ int blkup_cold_collect(struct blkup_coldplug *c, struct blkup_error *err)
 
 /* ---- which device ---- */
 
-static bool carries(const struct blkup_cold_device *d, const char *name, const char *value)
+bool blkup_cold_carries(const struct blkup_cold_device *d, const char *name, const char *value)
 {
+        if (d->is_gone)
+                return false;
         /* Identifiers are hexadecimal: case does not matter. Labels are text. */
         if (strcmp(name, "UUID") == 0)
                 return d->d.uuid && strcasecmp(d->d.uuid, value) == 0;
@@ -186,6 +189,22 @@ static bool carries(const struct blkup_cold_device *d, const char *name, const c
         if (strcmp(name, "PARTLABEL") == 0)
                 return d->part_label && strcmp(d->part_label, value) == 0;
         return false;
+}
+
+/* Links that udev or the tools make are followed where they are; names of mappings are known without. */
+bool blkup_cold_is_path(const struct blkup_coldplug *c, const struct blkup_cold_device *d, const char *path)
+{
+        struct stat st;
+
+        if (d->is_gone)
+                return false;
+        if (strcmp(d->d.path, path) == 0)
+                return true;
+        if (d->dm_name && strncmp(path, "/dev/mapper/", 12) == 0 && strcmp(path + 12, d->dm_name) == 0)
+                return true;
+        return !c->root && !d->d.is_image && strncmp(path, "/dev/", 5) == 0 && stat(path, &st) == 0 &&
+               S_ISBLK(st.st_mode) && major(st.st_rdev) == d->d.dev_major &&
+               minor(st.st_rdev) == d->d.dev_minor;
 }
 
 /* Something that stands under another device carries the same tag as that one, which is the one that is
@@ -210,7 +229,7 @@ static int find_tag(struct blkup_coldplug *c, const char *name, const char *valu
         size_t found = BLKUP_COLDPLUG_NO_DEVICE, barred = BLKUP_COLDPLUG_NO_DEVICE;
 
         for (size_t i = 0; i < c->n_devices; i++) {
-                if (!carries(c->devices[i], name, value))
+                if (!blkup_cold_carries(c->devices[i], name, value))
                         continue;
                 if (!counts(c->devices[i])) {
                         if (barred == BLKUP_COLDPLUG_NO_DEVICE)
@@ -243,7 +262,7 @@ static bool is_only(const struct blkup_coldplug *c, const struct blkup_coldplug_
                         continue;
                 if (strcmp(c->s.only[i], c->devices[e->device]->d.path) == 0 ||
                     (blkup_mount_split_tag(c->s.only[i], &name, &value) &&
-                     carries(c->devices[e->device], name, value)))
+                     blkup_cold_carries(c->devices[e->device], name, value)))
                         return true;
         }
         return false;
@@ -278,6 +297,28 @@ static bool decide_device(struct blkup_coldplug *c, size_t index)
 
         if (!d->is_over)
                 return false;
+        /* What --mount names may lie behind a lock. */
+        if (e->kind == BLKUP_COLDPLUG_PLACE && d->d.type && strcmp(d->d.type, "crypto_LUKS") == 0 &&
+            d->d.probe.state == BLKUP_COLDPLUG_DONE && !c->is_stopped) {
+                size_t behind = blkup_cold_behind(c, e->device);
+
+                if (behind != BLKUP_COLDPLUG_NO_DEVICE) {
+                        e->device = behind;
+                        return decide_device(c, index);
+                }
+                if (blkup_cold_may_come(c))
+                        return false;
+        }
+        if (d->d.probe.state == BLKUP_COLDPLUG_DONE && !blkup_cold_is_whole(c, d)) {
+                struct blkup_fstab_entry line = { .options = e->options };
+
+                if (blkup_cold_may_come(c))
+                        return false;
+                if (!blkup_fstab_has_option(&line, "degraded")) {
+                        blkup_cold_say(s, "btrfs %s: not all of its devices are there", d->d.uuid);
+                        return decide(c, index, -ENODEV);
+                }
+        }
         if (d->d.probe.state == BLKUP_COLDPLUG_DONE) {
                 if (!d->has_owner) {
                         d->has_owner = true;
@@ -300,6 +341,10 @@ bool blkup_cold_locate(struct blkup_coldplug *c, size_t index)
 
         if (cold->is_located)
                 return true;
+        /* One that went before it was mounted: who stays waits for the next. */
+        if (c->s.is_watch && !c->is_stopped && e->device != BLKUP_COLDPLUG_NO_DEVICE &&
+            c->devices[e->device]->is_gone)
+                e->device = BLKUP_COLDPLUG_NO_DEVICE;
         if (e->device != BLKUP_COLDPLUG_NO_DEVICE)
                 return decide_device(c, index);
         if (blkup_mount_split_tag(e->source, &name, &value)) {
@@ -312,12 +357,12 @@ bool blkup_cold_locate(struct blkup_coldplug *c, size_t index)
                 if (r == 0)
                         return decide_device(c, index);
         } else if (e->source[0] == '/' && strncmp(e->source, "/dev/", 5) == 0) {
-                for (size_t i = 0; c->root && i < c->n_devices; i++)
-                        if (strcmp(c->devices[i]->d.path, e->source) == 0)
+                for (size_t i = 0; i < c->n_devices && e->device == BLKUP_COLDPLUG_NO_DEVICE; i++)
+                        if (blkup_cold_is_path(c, c->devices[i], e->source))
                                 e->device = i;
-                if (e->device == BLKUP_COLDPLUG_NO_DEVICE &&
-                    device_of_path(c, e->source, &e->device) == 0 && e->device == BLKUP_COLDPLUG_NO_DEVICE &&
-                    (c->root || access(e->source, F_OK) == 0)) {
+                if (e->device == BLKUP_COLDPLUG_NO_DEVICE && blkup_cold_may_come(c))
+                        return false;
+                if (e->device == BLKUP_COLDPLUG_NO_DEVICE && (c->root || access(e->source, F_OK) == 0)) {
                         blkup_cold_say(s, "%s is not among the devices that are looked at", e->source);
                         return decide(c, index, -ENODEV);
                 }
@@ -326,7 +371,7 @@ bool blkup_cold_locate(struct blkup_coldplug *c, size_t index)
         } else {
                 return decide(c, index, 0); /* no device: tmpfs, a bind */
         }
-        if (c->n_open > 0 || !c->is_closed)
+        if (blkup_cold_may_come(c))
                 return false;
         blkup_cold_say(s, "no device is or carries %s", e->source);
         return decide(c, index, -ENOENT);

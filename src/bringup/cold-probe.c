@@ -102,6 +102,13 @@ static char *copy_of(const struct blkup_probe *p, const char *name)
         return value ? strdup(value) : NULL;
 }
 
+static bool is_type(const struct blkup_probe *p, const char *type)
+{
+        const char *is = blkup_probe_lookup(p, "TYPE");
+
+        return is && strcmp(is, type) == 0;
+}
+
 static int probe(struct blkup_coldplug *c, struct blkup_probe *p, const char *path, enum blkup_verdict *ret,
                  struct blkup_error *err)
 {
@@ -168,22 +175,42 @@ static bool has_image_in_file(const struct blkup_coldplug *c, const struct blkup
         BLKUP_CLEANUP_CLOSE int fd = -1;
 
         if (!blkup_hibernation_places_any(&c->places) || d->d.is_image ||
-            blkup_mountinfo_by_device(c->mounts, d->d.dev_major, d->d.dev_minor, NULL))
+            blkup_mountinfo_by_device(blkup_cold_mounts(c), d->d.dev_major, d->d.dev_minor, NULL))
                 return false;
         fd = blkup_host_open(c->root, d->d.path + 1, O_RDONLY);
         return fd >= 0 && blkup_hibernation_is_at(&c->places, fd);
 }
 
-/* Nobody waits for d any more; with the lock. */
-static void set_over(struct blkup_coldplug *c, struct blkup_cold_device *d)
+void blkup_cold_set_over(struct blkup_coldplug *c, struct blkup_cold_device *d)
 {
         if (d->is_over)
                 return;
         d->is_over = true;
         c->n_open--;
         (void) pthread_cond_broadcast(&c->changed);
+        blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_DEVICE, d->index, SIZE_MAX, NULL, NULL);
+        blkup_cold_assemble(c);
         if (c->is_settled)
                 blkup_cold_locate_pending(c);
+        blkup_cold_wake(c);
+}
+
+void blkup_cold_give_up(struct blkup_coldplug *c, struct blkup_cold_device *d, int error, const char *text)
+{
+        if (d->is_over)
+                return;
+        d->d.probe.state = error == -ETIMEDOUT ? BLKUP_COLDPLUG_TIMED_OUT : BLKUP_COLDPLUG_FAILED;
+        d->d.probe.error = error;
+        if (d->began_ns) {
+                d->d.probe.start_ns = d->began_ns;
+                d->d.probe.end_ns = blkup_now_ns();
+        }
+        if (text)
+                blkup_cold_say(&d->d.probe, "%s", text);
+        else
+                blkup_cold_say(&d->d.probe, "no answer within %.1f s",
+                               (double) blkup_cold_device_ns(c) / 1e9);
+        blkup_cold_set_over(c, d);
 }
 
 int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
@@ -207,6 +234,9 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
         e = take_prober(c);
         r = e ? probe(c, e->p, d->d.path, &verdict, &why) : -ENOMEM;
         has_image = r == 0 && has_image_in_file(c, d);
+        if (r == 0 && verdict == BLKUP_VERDICT_FOUND && is_type(e->p, "LVM2_member") && !c->s.no_assembly &&
+            !c->s.dry_run && !d->d.is_image)
+                blkup_cold_read_member(d);
         (void) pthread_mutex_lock(&c->lock);
         is_late = d->is_over || c->is_finished;
         if (!is_late) {
@@ -224,7 +254,7 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
                         d->d.probe.error = r;
                         blkup_cold_say(&d->d.probe, "%s", *why.message ? why.message : strerror(-r));
                 }
-                set_over(c, d);
+                blkup_cold_set_over(c, d);
         }
         (void) pthread_mutex_unlock(&c->lock);
         if (e)
@@ -244,15 +274,7 @@ int blkup_cold_run_end(struct blkup_pool *p, uint32_t node, unsigned worker, voi
         (void) worker;
         (void) err;
         (void) pthread_mutex_lock(&c->lock);
-        if (!d->is_over) {
-                d->d.probe.state = BLKUP_COLDPLUG_TIMED_OUT;
-                d->d.probe.error = -ETIMEDOUT;
-                d->d.probe.end_ns = blkup_now_ns();
-                d->d.probe.start_ns = d->d.probe.end_ns - blkup_cold_device_ns(c);
-                blkup_cold_say(&d->d.probe, "no answer within %.1f s",
-                               (double) blkup_cold_device_ns(c) / 1e9);
-                set_over(c, d);
-        }
+        blkup_cold_give_up(c, d, -ETIMEDOUT, NULL);
         (void) pthread_mutex_unlock(&c->lock);
         return 0;
 }

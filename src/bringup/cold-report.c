@@ -403,12 +403,14 @@ static void trace_entry(struct blkup_coldplug *c, size_t index, uint64_t first_i
 int blkup_cold_report(struct blkup_coldplug *c)
 {
         const struct blkup_coldplug_device **devices = calloc(c->n_devices + 1, sizeof(*devices));
-        int r = devices ? explain(c) : -ENOMEM;
+        const struct blkup_coldplug_set **sets = calloc(c->n_sets + 1, sizeof(*sets));
+        int r = devices && sets ? explain(c) : -ENOMEM;
         struct rusage usage;
         uint64_t first_id;
 
         if (r < 0) {
                 free(devices);
+                free(sets);
                 return r;
         }
         watch_kernel(c);
@@ -428,6 +430,13 @@ int blkup_cold_report(struct blkup_coldplug *c)
         c->result.devices = devices;
         c->result.n_devices = c->n_devices;
         c->result.is_limited = c->s.n_only > 0;
+        c->result.sets = sets;
+        c->result.n_sets = c->n_sets;
+        for (size_t i = 0; i < c->n_sets; i++)
+                sets[i] = &c->sets[i]->s;
+        c->result.n_modules = c->n_modules;
+        c->result.bad_modules = c->bad_modules;
+        c->result.n_bad_modules = c->n_bad_modules;
         c->result.entries = c->entries;
         c->result.n_entries = c->n_entries;
         c->result.hibernation = c->hibernation;

@@ -76,15 +76,16 @@ static bool end(struct job *j, enum blkup_coldplug_stage stage)
 static bool is_there(const struct blkup_coldplug *c, const struct blkup_cold_device *d)
 {
         return !d->d.is_image && d->d.dev_major > 0 &&
-               (blkup_mountinfo_by_device(c->mounts, d->d.dev_major, d->d.dev_minor, NULL) ||
-                blkup_mountinfo_by_source(c->mounts, d->d.path, NULL));
+               (blkup_mountinfo_by_device(blkup_cold_mounts(c), d->d.dev_major, d->d.dev_minor, NULL) ||
+                blkup_mountinfo_by_source(blkup_cold_mounts(c), d->d.path, NULL));
 }
 
 /* Is the place of e taken by what e asks for? */
 static bool is_mounted_here(const struct blkup_coldplug *c, const struct blkup_coldplug_entry *e,
                             const struct blkup_cold_device *d, const char *types)
 {
-        const struct blkup_mount *m = e->target ? blkup_mountinfo_by_target(c->mounts, e->target) : NULL;
+        const struct blkup_mount *m =
+                e->target ? blkup_mountinfo_by_target(blkup_cold_mounts(c), e->target) : NULL;
 
         if (!m)
                 return false;
@@ -365,6 +366,7 @@ static int do_mount(struct job *j, struct blkup_mount_result *m)
                 blkup_cold_say(&j->step, "%s: cannot be made: %s", j->e->target, strerror(-r));
                 return r;
         }
+        blkup_cold_need_fs(j->c, q.types);
         if (j->c->ops.mount)
                 r = j->c->ops.mount(j->c->ops.to, &q, m);
         else

@@ -7,9 +7,12 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "base/clock.h"
 #include "bringup/cold.h"
 
 #define MAX_DEVICES BLKUP_SYSFS_MAX_BLOCKS
+/* Reading /sys again because something went meanwhile. */
+#define MAX_TURNS   16u
 
 struct blkup_cold_device *blkup_cold_device_free(struct blkup_cold_device *d)
 {
@@ -23,6 +26,9 @@ struct blkup_cold_device *blkup_cold_device_free(struct blkup_cold_device *d)
                 free(d->uuid_sub);
                 free(d->part_uuid);
                 free(d->part_label);
+                free(d->dm_name);
+                free(d->dm_uuid);
+                (void) blkup_lvm_text_free(d->lvm);
                 free(d);
         }
         return NULL;
@@ -128,6 +134,9 @@ static int add_block(struct blkup_coldplug *c, const struct blkup_sysblocks *t,
                 .dev_minor = b->dev_minor, .disk_major = b->disk_major, .disk_minor = b->disk_minor,
                 .bar = bar_of(t, b),
         };
+        d->diskseq = b->diskseq;
+        d->dm_name = b->dm_name ? strdup(b->dm_name) : NULL;
+        d->dm_uuid = b->dm_uuid ? strdup(b->dm_uuid) : NULL;
         r = add(c, d);
         if (r < 0)
                 blkup_cold_device_free(d);
@@ -168,13 +177,14 @@ int blkup_cold_add_image(struct blkup_coldplug *c, const char *path, size_t *ret
         return 0;
 }
 
-static bool is_known(const struct blkup_coldplug *c, const struct blkup_sysblock *b)
+struct blkup_cold_device *blkup_cold_by_devno(const struct blkup_coldplug *c, uint32_t dev_major,
+                                              uint32_t dev_minor)
 {
         for (size_t i = 0; i < c->n_devices; i++)
-                if (c->devices[i]->d.dev_major == b->dev_major &&
-                    c->devices[i]->d.dev_minor == b->dev_minor && !c->devices[i]->d.is_image)
-                        return true;
-        return false;
+                if (c->devices[i]->d.dev_major == dev_major && c->devices[i]->d.dev_minor == dev_minor &&
+                    !c->devices[i]->d.is_image && !c->devices[i]->is_gone)
+                        return c->devices[i];
+        return NULL;
 }
 
 int blkup_cold_walk(struct blkup_coldplug *c, struct blkup_error *err)
@@ -189,29 +199,95 @@ int blkup_cold_walk(struct blkup_coldplug *c, struct blkup_error *err)
         return r;
 }
 
-int blkup_cold_walk_again(struct blkup_coldplug *c)
+/* Nobody opens it any more, and nobody waits for it. A probe that is under way ends as it may. */
+void blkup_cold_set_gone(struct blkup_coldplug *c, struct blkup_cold_device *d)
 {
-        struct blkup_sysblocks *t = NULL;
-        size_t first;
-        int r = blkup_sysblocks_load(c->root, BLKUP_SYSFS_LINKS | BLKUP_SYSFS_STACK, &t, NULL);
+        if (d->is_gone)
+                return;
+        d->is_gone = true;
+        c->last_gone_ns = blkup_now_ns();
+        for (size_t i = 0; i < c->n_sets; i++)
+                if (c->sets[i] == d->lvm_set)
+                        c->sets[i]->is_begun = false; /* its group may come back */
+        blkup_cold_give_up(c, d, -ENODEV, "it was removed");
+        blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_GONE, d->index, SIZE_MAX, NULL, NULL);
+        blkup_cold_wake(c);
+}
 
-        if (r < 0)
-                return r;
+/* What is new in t, which was read from `at` on; with `gone`, what is not in it goes. A device that came or
+ * went since is another reader's. 1: something went, so that t may still have it: to be read again. */
+static int take_over(struct blkup_coldplug *c, const struct blkup_sysblocks *t, uint64_t at, bool gone)
+{
+        int r = 0;
+
         (void) pthread_mutex_lock(&c->lock);
-        first = c->n_devices;
-        for (size_t i = 0; r == 0 && i < t->n && c->n_devices < MAX_DEVICES; i++)
-                if (!is_left_alone(t, &t->blocks[i]) && !is_known(c, &t->blocks[i]))
-                        r = add_block(c, t, &t->blocks[i]);
-        for (size_t i = first; i < c->n_devices; i++) {
-                int added = blkup_cold_add_probe(c, c->devices[i]);
+        if (c->last_gone_ns >= at) {
+                (void) pthread_mutex_unlock(&c->lock);
+                return 1;
+        }
+        for (size_t i = 0; gone && i < c->n_devices; i++) {
+                struct blkup_cold_device *d = c->devices[i];
+                const struct blkup_sysblock *b = blkup_sysblocks_by_devno(t, d->d.dev_major, d->d.dev_minor);
 
-                if (added < 0) {
-                        c->devices[i]->is_over = true;
-                        c->n_open--;
-                        r = added;
-                }
+                if (!d->d.is_image && !d->is_gone && d->came_ns < at &&
+                    (!b || b->size_sectors == 0 || (d->diskseq && b->diskseq && d->diskseq != b->diskseq)))
+                        blkup_cold_set_gone(c, d);
+        }
+        for (size_t i = 0; r == 0 && i < t->n && c->n_devices < MAX_DEVICES && !c->is_finished; i++) {
+                const struct blkup_sysblock *b = &t->blocks[i];
+                struct blkup_cold_device *d;
+
+                if (is_left_alone(t, b) || blkup_cold_by_devno(c, b->dev_major, b->dev_minor))
+                        continue;
+                r = add_block(c, t, b);
+                if (r < 0)
+                        break;
+                d = c->devices[c->n_devices - 1];
+                d->may_be_late = true;
+                d->came_ns = blkup_now_ns();
+                r = blkup_cold_add_probe(c, d);
+                if (r < 0)
+                        blkup_cold_give_up(c, d, r, "it could not be probed");
         }
         (void) pthread_mutex_unlock(&c->lock);
-        blkup_sysblocks_free(t);
         return r;
+}
+
+int blkup_cold_walk_again(struct blkup_coldplug *c, bool gone)
+{
+        int r = 1;
+
+        for (unsigned turn = 0; r == 1 && turn < MAX_TURNS; turn++) {
+                struct blkup_sysblocks *t = NULL;
+                uint64_t at = blkup_now_ns();
+
+                r = blkup_sysblocks_load(c->root, BLKUP_SYSFS_LINKS | BLKUP_SYSFS_STACK, &t, NULL);
+                if (r == 0)
+                        r = take_over(c, t, at, gone);
+                blkup_sysblocks_free(t);
+        }
+        return r == 1 ? -EAGAIN : r;
+}
+
+/* A whole disk that is cut into partitions is left alone, and only a table with both of them shows that: its
+ * partitions have events of their own, which come after its own. So a disk that has any is skipped here by
+ * what its folder holds. */
+int blkup_cold_look_at(struct blkup_coldplug *c, uint32_t dev_major, uint32_t dev_minor)
+{
+        struct blkup_sysblocks *t = NULL;
+        uint64_t at = blkup_now_ns();
+        int r = blkup_sysblocks_load_one(c->root, dev_major, dev_minor, BLKUP_SYSFS_LINKS | BLKUP_SYSFS_STACK,
+                                         &t, NULL);
+
+        /* What it stands on, or who holds it, is only seen in the whole table. */
+        if (r == 0 &&
+            (t->blocks[0].n_slaves > 0 || t->blocks[0].n_holders > 0 ||
+             (!t->blocks[0].is_partition && blkup_sysfs_has_partitions(c->root, dev_major, dev_minor)))) {
+                blkup_sysblocks_free(t);
+                return blkup_cold_walk_again(c, false);
+        }
+        if (r == 0)
+                r = take_over(c, t, at, false);
+        blkup_sysblocks_free(t);
+        return r == 1 ? blkup_cold_walk_again(c, false) : r;
 }

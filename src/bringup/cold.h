@@ -11,10 +11,14 @@
 #include <blkup/probe.h>
 
 #include "base/error.h"
+#include "bringup/crypttab.h"
+#include "bringup/lvm-text.h"
 #include "host/mountinfo.h"
 #include "host/sysfs.h"
 #include "mount/hibernation.h"
 #include "sync/pool.h"
+
+struct blkup_modules;
 
 struct blkup_cold_device {
         struct blkup_coldplug_device d; /* first: results point to it */
@@ -22,7 +26,15 @@ struct blkup_cold_device {
         size_t index;
         uint32_t probe_node, end_node;
         uint64_t began_ns;   /* its probe; 0: not yet */
+        uint64_t came_ns;    /* while the graph runs; 0: it was there before */
+        uint64_t diskseq;
         bool is_over;        /* probed, or given up */
+        bool is_gone;
+        bool is_taken;                        /* assembly has looked at it */
+        bool may_be_late;                     /* no `end` node: the watcher gives it up */
+        struct blkup_lvm_text *lvm;           /* of a member of a volume group; NULL: unreadable, or none */
+        const struct blkup_cold_set *lvm_set; /* that it belongs to */
+        char *dm_name, *dm_uuid;
         bool has_owner;      /* an entry finishes and checks it */
         size_t owner;
         char *uuid_sub, *part_uuid, *part_label;
@@ -36,8 +48,38 @@ struct blkup_cold_entry {
         char *types;
         uint32_t locate_node, finish_node, check_node, mount_node;
         bool is_tried, is_located, is_pending;
-        bool is_mount_over;
         int locate_error;
+        bool is_told;
+        size_t *needs; /* entries whose mounts come before, with NEEDS_ORDER where that is all */
+        size_t n_needs;
+};
+#define BLKUP_COLD_NEEDS_ORDER ((size_t) 1 << (sizeof(size_t) * 8 - 1))
+
+/* Something made of members. */
+struct blkup_cold_set {
+        struct blkup_coldplug_set s; /* first: results point to it */
+        bool is_begun, is_started, is_warned;
+        uint64_t grace_until_ns; /* 0: nobody is waited for */
+};
+
+/* One call of a tool. */
+struct blkup_cold_job {
+        struct blkup_coldplug *run;
+        struct blkup_cold_set *set;
+        struct blkup_cold_device *d; /* NULL: the whole set */
+        size_t crypt;                /* line of the crypttab, or SIZE_MAX */
+        bool is_run;                 /* md: start it as it is */
+        bool is_over;
+        uint64_t until_ns; /* given up then; 0: never */
+        struct blkup_cold_job *next;
+};
+
+/* What is to be told, in order. */
+struct blkup_cold_news {
+        enum blkup_coldplug_event_kind kind;
+        size_t device, entry; /* indexes; SIZE_MAX none */
+        char *name, *text;
+        struct blkup_cold_news *next;
 };
 
 /* A prober that waits for its next device. */
@@ -52,7 +94,9 @@ struct blkup_coldplug {
         struct blkup_coldplug_ops ops;
         struct blkup_coldplug_result result;
         struct blkup_mounter *mounter, *careful; /* careful: looks for a hibernation image itself */
-        struct blkup_mountinfo *mounts;
+        struct blkup_mountinfo *mounts;          /* read by blkup_cold_mounts() */
+        struct blkup_mountinfo **old_mounts;     /* somebody may still look at them */
+        size_t n_old_mounts, old_cap;
         struct blkup_hibernation_places places; /* of an image in a swap file */
         struct blkup_pool *pool; /* while it runs */
         char *root, *image_folder;
@@ -69,6 +113,7 @@ struct blkup_coldplug {
         bool is_settled, is_closed; /* closed: no device will come any more */
         bool is_finished;           /* results are the caller's: late answers are dropped */
         size_t n_open;              /* devices that are not over */
+        uint64_t last_gone_ns;      /* when one went */
         unsigned finishing;
         uint64_t longest_ns;        /* what the slowest answer so far took */
         uint64_t walked_ns;         /* when the devices were known */
@@ -79,17 +124,119 @@ struct blkup_coldplug {
         uint64_t deadline_ns;       /* of --wait */
         struct blkup_cold_before *before; /* after the run; see below */
         size_t n_before;
+
+        /* cold-watch.c */
+        int uevent_fd, wake_fd; /* -1: none */
+        bool owns_uevent_fd, is_stopped, is_told_settled;
+        size_t n_work;   /* jobs and modules under way: they may bring devices */
+        size_t n_graces; /* arrays whose last members are waited for */
+        struct blkup_cold_news *news, **news_end;
+
+        /* cold-assemble.c */
+        struct blkup_cold_set **sets;
+        size_t n_sets, set_cap;
+        struct blkup_cold_job *jobs;
+        pthread_mutex_t terminal; /* one question at a time */
+
+        /* cold-modules.c */
+        struct blkup_modules *modules;
+        pthread_mutex_t modules_lock;
+        char **aliases; /* asked for so far */
+        size_t n_aliases, alias_cap, n_planned;
+        bool is_loading, wants_alias_walk;
+        struct blkup_coldplug_module *bad_modules;
+        size_t n_bad_modules, n_modules, bad_cap;
 };
+
+static inline const struct blkup_mountinfo *blkup_cold_mounts(const struct blkup_coldplug *c)
+{
+        return __atomic_load_n(&c->mounts, __ATOMIC_ACQUIRE);
+}
+
+/* May a device still come that nobody has seen? With the lock. */
+static inline bool blkup_cold_may_come(const struct blkup_coldplug *c)
+{
+        if (c->is_stopped)
+                return false;
+        return c->n_open > 0 || c->n_work > 0 || c->n_graces > 0 || !c->is_closed;
+}
 
 static inline uint64_t blkup_cold_device_ns(const struct blkup_coldplug *c)
 {
         return c->s.device_ns ? c->s.device_ns : UINT64_C(10000000000);
 }
 
+/* One node; *ret may be NULL. drop: arg belongs to the run, of which this takes a share. */
+BLKUP_MUST_CHECK int blkup_cold_add_node(struct blkup_coldplug *c, const char *name, uint64_t cost_ns,
+                                         uint64_t timeout_ns, blkup_pool_fn *run, void *arg,
+                                         void (*drop)(void *arg), const uint32_t *wait_for, uint32_t *ret);
+void blkup_cold_drop_run(void *run);
+/* The nodes of an entry, once more; with the lock. */
+BLKUP_MUST_CHECK int blkup_cold_rearm(struct blkup_coldplug *c, size_t entry);
+
+/* cold-watch.c: what comes and goes while the graph runs. */
+BLKUP_MUST_CHECK int blkup_cold_listen(struct blkup_coldplug *c); /* before the first walk */
+void blkup_cold_unlisten(struct blkup_coldplug *c);
+blkup_pool_fn blkup_cold_run_watch;
+void blkup_cold_wake(struct blkup_coldplug *c);
+/* With the lock. text may be NULL. */
+void blkup_cold_tell(struct blkup_coldplug *c, enum blkup_coldplug_event_kind kind, size_t device,
+                     size_t entry, const char *name, const char *text);
+void blkup_cold_tell_entry(struct blkup_coldplug *c, size_t entry);
+/* Something that may bring devices has ended, or was given up. With the lock. */
+void blkup_cold_work_over(struct blkup_coldplug *c);
+
+/* cold-assemble.c */
+/* What can be assembled now; with the lock. */
+void blkup_cold_assemble(struct blkup_coldplug *c);
+/* Gives up, and starts what has waited long enough; *ret_next: when to come again. With the lock. */
+void blkup_cold_assemble_due(struct blkup_coldplug *c, uint64_t now, uint64_t *ret_next);
+/* Reads what only the device knows, in the thread of its probe. */
+void blkup_cold_read_member(struct blkup_cold_device *d);
+/* The device that lies behind a locked one, or NO_DEVICE; starts unlocking it. With the lock. */
+size_t blkup_cold_behind(struct blkup_coldplug *c, size_t device);
+void blkup_cold_free_sets(struct blkup_coldplug *c);
+/* A btrfs: are all of its members there? With the lock. */
+bool blkup_cold_is_whole(struct blkup_coldplug *c, const struct blkup_cold_device *d);
+/* Of what has not become ready: why. With the lock. */
+void blkup_cold_close_sets(struct blkup_coldplug *c);
+
+/* cold-modules.c */
+/* The first walk over modaliases; a node. */
+blkup_pool_fn blkup_cold_run_modules;
+/* An alias more, of a device that came; with the lock. */
+void blkup_cold_want_alias(struct blkup_coldplug *c, const char *alias);
+/* Loads what is not there yet, in this thread, without the lock: "fs-xfs", "dm-mod". */
+void blkup_cold_need_module(struct blkup_coldplug *c, const char *alias);
+void blkup_cold_need_fs(struct blkup_coldplug *c, const char *type);
+void blkup_cold_free_modules(struct blkup_coldplug *c);
+
+/* cold-tool.c */
+struct blkup_cold_tool {
+        const char *program; /* absolute */
+        const char *const *argv;
+        bool has_terminal; /* it keeps our standard input */
+        char *out;         /* NULL: what it prints counts as errors */
+        size_t out_cap;
+        char *text; /* the last line of its errors */
+        size_t cap;
+};
+/* Runs it with an empty environment. The exit code (8 for a signal), or a negative errno. */
+BLKUP_MUST_CHECK int blkup_cold_spawn(const struct blkup_cold_tool *t);
+/* PREFIX/NAME, the first that may be run. */
+BLKUP_MUST_CHECK int blkup_cold_find_tool(const char *name, char *ret, size_t cap);
+
 /* cold-walk.c: devices of this machine, or the images. */
 BLKUP_MUST_CHECK int blkup_cold_walk(struct blkup_coldplug *c, struct blkup_error *err);
-/* Looks again; adds what is new to the running graph. */
-BLKUP_MUST_CHECK int blkup_cold_walk_again(struct blkup_coldplug *c);
+/* Looks again; adds what is new to the running graph. With `gone` what is not there any more goes, too. */
+BLKUP_MUST_CHECK int blkup_cold_walk_again(struct blkup_coldplug *c, bool gone);
+/* The same for one device and its partitions. */
+BLKUP_MUST_CHECK int blkup_cold_look_at(struct blkup_coldplug *c, uint32_t dev_major, uint32_t dev_minor);
+/* With the lock. */
+void blkup_cold_set_gone(struct blkup_coldplug *c, struct blkup_cold_device *d);
+/* By its number, not one that has gone; NULL. With the lock. */
+struct blkup_cold_device *blkup_cold_by_devno(const struct blkup_coldplug *c, uint32_t dev_major,
+                                              uint32_t dev_minor);
 struct blkup_cold_device *blkup_cold_device_free(struct blkup_cold_device *d);
 /* A file, or a device by its path; *ret: its index. */
 BLKUP_MUST_CHECK int blkup_cold_add_image(struct blkup_coldplug *c, const char *path, size_t *ret);
@@ -101,11 +248,17 @@ BLKUP_MUST_CHECK int blkup_cold_add_probe(struct blkup_coldplug *c, struct blkup
 BLKUP_MUST_CHECK int blkup_cold_collect(struct blkup_coldplug *c, struct blkup_error *err);
 /* Looks for the device of an entry. With the lock. True: decided, in ->is_located and ->locate_error. */
 bool blkup_cold_locate(struct blkup_coldplug *c, size_t index);
+/* Does d carry the tag, or lie at the path? With the lock. */
+bool blkup_cold_carries(const struct blkup_cold_device *d, const char *name, const char *value);
+bool blkup_cold_is_path(const struct blkup_coldplug *c, const struct blkup_cold_device *d, const char *path);
 /* All that wait for a device, after one has ended. With the lock. */
 void blkup_cold_locate_pending(struct blkup_coldplug *c);
 
 /* cold-probe.c: callbacks of the graph. */
 blkup_pool_fn blkup_cold_run_probe, blkup_cold_run_end;
+/* Nobody waits for d any more; with the lock. */
+void blkup_cold_set_over(struct blkup_coldplug *c, struct blkup_cold_device *d);
+void blkup_cold_give_up(struct blkup_coldplug *c, struct blkup_cold_device *d, int error, const char *text);
 void blkup_cold_free_probers(struct blkup_coldplug *c);
 
 /* cold-steps.c */

@@ -2,12 +2,14 @@
 /*
  * The graph of the whole bring-up.
  *
- *      probe(d) ~~> settled --> locate(e) -> finish(e) -> check(e) -> mount(e) -> mount(child of e)
+ *      modules ~~> probe(d) ~~> settled --> locate(e) -> finish(e) -> check(e) -> mount(e) -> mount(child)
+ *                     ^             \
+ *                   watch <~~ assemble(set)
  *
  * `settled` waits itself: until each device has answered, or has been silent for longer than late_ns and than
- * four times what the slowest answer took (a busy machine is no silent device), a second at most. Assembly
- * will stand between `settled` and `locate`: what it makes is a device that is added to the running graph, as
- * one is that appears while somebody waits for it.
+ * four times what the slowest answer took (a busy machine is no silent device), and until the modules that
+ * the machine asks for are there; a second at most. Assembly begins then: what it makes is a device that is
+ * added to the running graph, as one is of which `watch` hears.
  *
  * A node that is given up keeps its thread, so everything that a callback uses belongs to the run, which is
  * counted: the last of them frees it.
@@ -21,13 +23,18 @@
 
 #include "base/clock.h"
 #include "bringup/cold.h"
+#include "host/hostfile.h"
 
 #define USUAL_WORKERS 64u
 #define USUAL_LATE_NS UINT64_C(100000000)
 #define USUAL_BUDGET_NS UINT64_C(50000000)
-/* Events tell of most devices, not of a medium that is put in. */
+/* For a probe that has not begun. */
 #define LOOK_AGAIN_NS UINT64_C(50000000)
+#define COST_MODULES_NS UINT64_C(300000000)
 #define MAX_PASSES 64
+/* Some hundred thousand devices that come and go: a watcher ends then and is begun anew (blkup/coldplug.h).
+ */
+#define MAX_WATCH_NODES (1u << 20)
 /* See above. */
 #define LATE_FACTOR 4u
 #define LATE_MAX_NS UINT64_C(1000000000)
@@ -64,6 +71,7 @@ static void free_entries(struct blkup_coldplug *c)
                 blkup_mount_result_free(e->mount);
                 free(e->mount);
                 free(c->cold[i].types);
+                free(c->cold[i].needs);
         }
         free(c->entries);
         free(c->cold);
@@ -78,19 +86,28 @@ struct blkup_coldplug *blkup_coldplug_unref(struct blkup_coldplug *c)
                 blkup_cold_device_free(c->devices[i]);
         free(c->devices);
         blkup_cold_free_probers(c);
+        blkup_cold_free_sets(c);
+        blkup_cold_free_modules(c);
+        blkup_cold_unlisten(c);
         blkup_mounter_unref(c->mounter);
         blkup_mounter_unref(c->careful);
         blkup_mountinfo_free(c->mounts);
+        for (size_t i = 0; i < c->n_old_mounts; i++)
+                blkup_mountinfo_free(c->old_mounts[i]);
+        free(c->old_mounts);
         free((void *) c->result.devices);
         free((void *) c->result.path);
         for (size_t i = 0; i < c->n_before; i++)
                 free(c->before[i].nodes);
         free(c->before);
+        free((void *) c->result.sets);
         free(c->hibernation);
         free(c->root);
         free(c->image_folder);
         (void) pthread_cond_destroy(&c->changed);
         (void) pthread_mutex_destroy(&c->lock);
+        (void) pthread_mutex_destroy(&c->terminal);
+        (void) pthread_mutex_destroy(&c->modules_lock);
         free(c);
         return NULL;
 }
@@ -105,15 +122,16 @@ static void drop_entry(void *arg)
         (void) blkup_coldplug_unref(((struct blkup_cold_entry *) arg)->run);
 }
 
-static void drop_run(void *arg)
+void blkup_cold_drop_run(void *run)
 {
-        (void) blkup_coldplug_unref(arg);
+        (void) blkup_coldplug_unref(run);
 }
 
-static int add_node(struct blkup_coldplug *c, const char *name, uint64_t cost_ns, uint64_t timeout_ns,
-                    blkup_pool_fn *run, void *arg, void (*drop)(void *arg), const uint32_t *wait_for,
-                    uint32_t *ret)
+int blkup_cold_add_node(struct blkup_coldplug *c, const char *name, uint64_t cost_ns, uint64_t timeout_ns,
+                        blkup_pool_fn *run, void *arg, void (*drop)(void *arg), const uint32_t *wait_for,
+                        uint32_t *ret)
 {
+        uint32_t unused;
         struct blkup_pool_node n = {
                 .name = name,
                 .cost_ns = cost_ns,
@@ -126,18 +144,18 @@ static int add_node(struct blkup_coldplug *c, const char *name, uint64_t cost_ns
 
         if (drop)
                 (void) __atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED);
-        r = blkup_pool_add(c->pool, &n, wait_for, wait_for ? 1 : 0, ret);
+        r = blkup_pool_add(c->pool, &n, wait_for, wait_for ? 1 : 0, ret ? ret : &unused);
         if (r < 0 && drop)
                 (void) __atomic_sub_fetch(&c->refs, 1, __ATOMIC_RELAXED);
         return r;
 }
 
 /* A device that is added while the graph runs is not waited for by `settled`, and the one who looks again
- * gives it up when it does not answer. */
+ * gives it up when it does not answer (`watch`). */
 int blkup_cold_add_probe(struct blkup_coldplug *c, struct blkup_cold_device *d)
 {
-        return add_node(c, d->d.path, COST_PROBE_NS, blkup_cold_device_ns(c), blkup_cold_run_probe, d,
-                        drop_device, NULL, &d->probe_node);
+        return blkup_cold_add_node(c, d->d.path, COST_PROBE_NS, blkup_cold_device_ns(c), blkup_cold_run_probe,
+                                   d, drop_device, NULL, &d->probe_node);
 }
 
 static int add_device(struct blkup_coldplug *c, struct blkup_cold_device *d)
@@ -145,7 +163,8 @@ static int add_device(struct blkup_coldplug *c, struct blkup_cold_device *d)
         int r = blkup_cold_add_probe(c, d);
 
         if (r == 0)
-                r = add_node(c, d->d.path, 1, 0, blkup_cold_run_end, d, drop_device, NULL, &d->end_node);
+                r = blkup_cold_add_node(c, d->d.path, 1, 0, blkup_cold_run_end, d, drop_device, NULL,
+                                        &d->end_node);
         if (r == 0)
                 r = blkup_pool_depend(c->pool, d->end_node, d->probe_node, BLKUP_POOL_AFTER);
         return r;
@@ -176,9 +195,13 @@ static uint64_t wait_until(const struct blkup_coldplug *c)
 /* With the lock. */
 static void wait_for_answers(struct blkup_coldplug *c)
 {
-        /* Ends: each probe begins, since this holds one worker of several, and then ends or is late. */
-        while (c->n_open > 0) {
-                uint64_t until = wait_until(c);
+        uint64_t last = c->result.start_ns + LATE_MAX_NS;
+
+        /* Ends: each probe begins, since this holds one worker of several, and then ends or is late; modules
+         * are waited for until `last`. */
+        while (c->n_open > 0 || (c->is_loading && blkup_now_ns() < last)) {
+                bool is_loading = c->is_loading && blkup_now_ns() < last;
+                uint64_t until = is_loading ? 0 : wait_until(c);
                 struct timespec at = { .tv_sec = (time_t) (until / 1000000000u),
                                        .tv_nsec = (long) (until % 1000000000u) };
 
@@ -207,8 +230,10 @@ static int run_settled(struct blkup_pool *p, uint32_t node, unsigned worker, voi
         c->is_settled = true;
         c->settled_ns = blkup_now_ns();
         c->settled_worker = worker;
+        blkup_cold_assemble(c);
         for (size_t i = 0; i < c->n_entries; i++)
                 (void) blkup_cold_locate(c, i);
+        blkup_cold_wake(c);
         (void) pthread_mutex_unlock(&c->lock);
         return 0;
 }
@@ -282,50 +307,8 @@ static int run_order(struct blkup_pool *p, uint32_t node, unsigned worker, void 
         return 0;
 }
 
-static bool is_waiting(struct blkup_coldplug *c)
-{
-        bool is = false;
-
-        (void) pthread_mutex_lock(&c->lock);
-        for (size_t i = 0; i < c->n_entries; i++)
-                is = is || !c->cold[i].is_located;
-        (void) pthread_mutex_unlock(&c->lock);
-        return is;
-}
-
-/* --wait: looks for new devices until each entry has its own. */
-static int run_watch(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg, struct blkup_error *err)
-{
-        struct blkup_coldplug *c = arg;
-
-        (void) node;
-        (void) worker;
-        (void) err;
-        /* Ends: with the time. */
-        while (is_waiting(c) && blkup_now_ns() < c->deadline_ns && !blkup_pool_is_cancelled(p)) {
-                blkup_sleep_until_ns(blkup_now_ns() + LOOK_AGAIN_NS, NULL);
-                (void) !blkup_cold_walk_again(c);
-        }
-        (void) pthread_mutex_lock(&c->lock);
-        c->is_closed = true;
-        /* What came while we waited and does not answer is not waited for any longer. */
-        for (size_t i = 0; i < c->n_devices; i++) {
-                struct blkup_cold_device *d = c->devices[i];
-
-                if (d->is_over || d->end_node != BLKUP_POOL_NONE)
-                        continue;
-                d->is_over = true;
-                d->d.probe.state = BLKUP_COLDPLUG_TIMED_OUT;
-                d->d.probe.error = -ETIMEDOUT;
-                blkup_cold_say(&d->d.probe, "no answer before the end of --wait");
-                c->n_open--;
-        }
-        blkup_cold_locate_pending(c);
-        (void) pthread_mutex_unlock(&c->lock);
-        return 0;
-}
-
-static int add_entry(struct blkup_coldplug *c, struct blkup_cold_entry *cold, uint32_t settled)
+/* settled: NULL once it is over. */
+static int add_entry(struct blkup_coldplug *c, struct blkup_cold_entry *cold, const uint32_t *settled)
 {
         const struct blkup_coldplug_entry *e = &c->entries[cold->index];
         const char *name = e->target ? e->target : e->source;
@@ -333,18 +316,20 @@ static int add_entry(struct blkup_coldplug *c, struct blkup_cold_entry *cold, ui
         uint32_t order;
         int r;
 
-        r = add_node(c, name, 1, 0, run_locate, cold, drop_entry, &settled, &cold->locate_node);
+        r = blkup_cold_add_node(c, name, 1, 0, run_locate, cold, drop_entry, settled, &cold->locate_node);
         if (r == 0)
-                r = add_node(c, name, 1, 0, run_order, cold, drop_entry, &cold->locate_node, &order);
+                r = blkup_cold_add_node(c, name, 1, 0, run_order, cold, drop_entry, &cold->locate_node,
+                                        &order);
         if (r == 0)
-                r = add_node(c, name, COST_FINISH_NS, c->s.finish == BLKUP_COLDPLUG_FINISH_ALWAYS ? 0 : limit,
-                             blkup_cold_run_finish, cold, drop_entry, &order, &cold->finish_node);
+                r = blkup_cold_add_node(c, name, COST_FINISH_NS,
+                                        c->s.finish == BLKUP_COLDPLUG_FINISH_ALWAYS ? 0 : limit,
+                                        blkup_cold_run_finish, cold, drop_entry, &order, &cold->finish_node);
         if (r == 0)
-                r = add_node(c, name, e->passno > 0 ? COST_CHECK_NS : 1, 0, blkup_cold_run_check, cold,
-                             drop_entry, &cold->finish_node, &cold->check_node);
+                r = blkup_cold_add_node(c, name, e->passno > 0 ? COST_CHECK_NS : 1, 0, blkup_cold_run_check,
+                                        cold, drop_entry, &cold->finish_node, &cold->check_node);
         if (r == 0)
-                r = add_node(c, name, COST_MOUNT_NS, limit, blkup_cold_run_mount, cold, drop_entry,
-                             &cold->check_node, &cold->mount_node);
+                r = blkup_cold_add_node(c, name, COST_MOUNT_NS, limit, blkup_cold_run_mount, cold, drop_entry,
+                                        &cold->check_node, &cold->mount_node);
         return r;
 }
 
@@ -364,7 +349,7 @@ static int order_passes(struct blkup_coldplug *c)
                                 next = c->entries[i].passno;
                 if (next == 0)
                         break;
-                r = add_node(c, "checks", 1, 0, NULL, NULL, NULL, NULL, &done);
+                r = blkup_cold_add_node(c, "checks", 1, 0, NULL, NULL, NULL, NULL, &done);
                 for (size_t i = 0; r == 0 && i < c->n_entries; i++) {
                         if (c->entries[i].passno != next)
                                 continue;
@@ -402,11 +387,17 @@ static int order_mounts(struct blkup_coldplug *c)
         for (size_t i = 0; r == 0 && i < c->n_entries; i++) {
                 size_t n = blkup_mount_graph_needs(g, i, needs, c->n_entries);
 
+                c->cold[i].needs = c->s.is_watch ? calloc(n + 1, sizeof(*needs)) : NULL;
+                if (c->s.is_watch && !c->cold[i].needs)
+                        r = -ENOMEM;
                 for (size_t k = 0; r == 0 && k < n && k < c->n_entries; k++) {
                         bool is_order = strstr(blkup_mount_graph_why(g, i, needs[k]), "file order") != NULL;
 
                         r = blkup_pool_depend(c->pool, c->cold[i].mount_node, c->cold[needs[k]].mount_node,
                                               is_order ? BLKUP_POOL_AFTER : BLKUP_POOL_NEEDS);
+                        if (c->cold[i].needs)
+                                c->cold[i].needs[c->cold[i].n_needs++] =
+                                        needs[k] | (is_order ? BLKUP_COLD_NEEDS_ORDER : 0);
                 }
         }
         blkup_mount_graph_free(g);
@@ -415,23 +406,72 @@ static int order_mounts(struct blkup_coldplug *c)
         return r;
 }
 
+/* Nobody asks what a chain that is over did: its nodes stay with the pool, those of the new one are added.
+ * The lock keeps the first of them from going on before the last has its edges. */
+int blkup_cold_rearm(struct blkup_coldplug *c, size_t i)
+{
+        struct blkup_coldplug_entry *e = &c->entries[i];
+        struct blkup_cold_entry *cold = &c->cold[i];
+        struct blkup_mountinfo *mounts = NULL;
+        int r;
+
+        if (c->devices[e->device]->has_owner && c->devices[e->device]->owner == i)
+                c->devices[e->device]->has_owner = false;
+        for (size_t k = 0; k < BLKUP_COLDPLUG_STAGES; k++) {
+                free(e->steps[k].text);
+                e->steps[k] = (struct blkup_coldplug_step){ .state = BLKUP_COLDPLUG_NOT_ASKED };
+        }
+        blkup_mount_result_free(e->mount);
+        free(e->mount);
+        e->mount = NULL;
+        e->device = BLKUP_COLDPLUG_NO_DEVICE;
+        e->groups_left = 0;
+        cold->is_located = cold->is_pending = cold->is_told = false;
+        cold->locate_error = 0;
+        /* Steps that are under way may look at the old table: it stays with the run. */
+        r = blkup_host_reserve((void **) &c->old_mounts, &c->old_cap, c->n_old_mounts, sizeof(*c->old_mounts),
+                               MAX_WATCH_NODES);
+        if (r == 0 && blkup_mountinfo_load(c->root, &mounts, NULL) == 0) {
+                c->old_mounts[c->n_old_mounts++] = c->mounts;
+                __atomic_store_n(&c->mounts, mounts, __ATOMIC_RELEASE);
+        }
+        if (r == 0)
+                r = add_entry(c, cold, NULL);
+        for (size_t k = 0; r == 0 && k < cold->n_needs; k++) {
+                size_t on = cold->needs[k] & ~BLKUP_COLD_NEEDS_ORDER;
+
+                r = blkup_pool_depend(c->pool, cold->mount_node, c->cold[on].mount_node,
+                                      cold->needs[k] & BLKUP_COLD_NEEDS_ORDER ? BLKUP_POOL_AFTER
+                                                                              : BLKUP_POOL_NEEDS);
+        }
+        return r;
+}
+
 static int build(struct blkup_coldplug *c)
 {
-        uint32_t settled, watch;
-        int r = add_node(c, "settled", 1, 0, run_settled, c, drop_run, NULL, &settled);
+        uint32_t settled;
+        int r = blkup_cold_add_node(c, "settled", 1, 0, run_settled, c, blkup_cold_drop_run, NULL, &settled);
 
         if (r == 0)
                 c->settled_node = settled;
         for (size_t i = 0; r == 0 && i < c->n_devices; i++)
                 r = add_device(c, c->devices[i]);
         for (size_t i = 0; r == 0 && i < c->n_entries; i++)
-                r = add_entry(c, &c->cold[i], settled);
+                r = add_entry(c, &c->cold[i], &settled);
         if (r == 0)
                 r = order_passes(c);
         if (r == 0 && !c->s.no_mount && (c->s.n_images == 0 || c->image_folder))
                 r = order_mounts(c);
-        if (r == 0 && !c->is_closed)
-                r = add_node(c, "watch", 1, 0, run_watch, c, drop_run, &settled, &watch);
+        if (r == 0 && c->s.n_images == 0)
+                r = blkup_cold_add_node(c, "watch", 1, 0, blkup_cold_run_watch, c, blkup_cold_drop_run, NULL,
+                                        NULL);
+        if (r == 0 && c->s.n_images == 0 && !c->s.no_modules && !c->s.dry_run) {
+                c->wants_alias_walk = true;
+                r = blkup_cold_add_node(c, "modules", COST_MODULES_NS, 0, blkup_cold_run_modules, c,
+                                        blkup_cold_drop_run, NULL, NULL);
+                c->is_loading = r == 0;
+                c->n_work += r == 0;
+        }
         return r;
 }
 
@@ -486,11 +526,11 @@ static void collect_results(struct blkup_coldplug *c)
 static int run_graph(struct blkup_coldplug *c, struct blkup_error *err)
 {
         struct blkup_pool_options o = {
-                /* One more for `settled`, and one for --wait: they only wait. */
-                .workers = (c->s.workers ? c->s.workers : USUAL_WORKERS) + 1 + !c->is_closed,
+                /* More for `settled`, `watch` and `modules`: they only wait. */
+                .workers = (c->s.workers ? c->s.workers : USUAL_WORKERS) + 1 + 2 * (c->s.n_images == 0),
                 .has_timeouts = true,
         };
-        int r = blkup_pool_new(&c->pool, 0);
+        int r = blkup_pool_new(&c->pool, c->s.is_watch ? MAX_WATCH_NODES : 0);
 
         if (o.workers > BLKUP_POOL_MAX_WORKERS)
                 o.workers = BLKUP_POOL_MAX_WORKERS;
@@ -534,6 +574,8 @@ static int prepare(struct blkup_coldplug *c, struct blkup_error *err)
                 r = -ENOMEM;
         if (c->s.n_images == 0 && !c->s.ignore_hibernation)
                 blkup_hibernation_places_load(c->root, &c->places);
+        if (r == 0)
+                r = blkup_cold_listen(c);
         if (r == 0 && c->s.n_images == 0)
                 r = blkup_cold_walk(c, err);
         if (r == 0)
@@ -553,7 +595,10 @@ int blkup_coldplug_run(const struct blkup_coldplug_settings *s, struct blkup_col
         c->refs = 1;
         c->s = *s;
         c->no_cage = s->no_cage;
+        c->uevent_fd = c->wake_fd = -1;
         (void) pthread_mutex_init(&c->lock, NULL);
+        (void) pthread_mutex_init(&c->terminal, NULL);
+        (void) pthread_mutex_init(&c->modules_lock, NULL);
         (void) pthread_condattr_init(&monotonic);
         (void) pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
         (void) pthread_cond_init(&c->changed, &monotonic);
@@ -561,7 +606,7 @@ int blkup_coldplug_run(const struct blkup_coldplug_settings *s, struct blkup_col
         blkup_cold_fill_ops(c);
         c->result.start_ns = blkup_now_ns();
         c->deadline_ns = c->result.start_ns + s->wait_ns;
-        c->is_closed = s->wait_ns == 0 || s->n_images > 0;
+        c->is_closed = (s->wait_ns == 0 && !s->is_watch) || s->n_images > 0;
         r = prepare(c, err);
         c->walked_ns = blkup_now_ns();
         if (r == 0)

@@ -96,6 +96,19 @@ void blkup_cli_coldplug_print_messages(const struct blkup_coldplug_result *r)
                                 print_step(name_of(e), &e->steps[k], (enum blkup_coldplug_stage) k);
                 }
         }
+        for (size_t i = 0; i < r->n_sets; i++) {
+                const struct blkup_coldplug_set *s = r->sets[i];
+
+                /* A btrfs that is one device, and what is as it should be, has nothing to say. */
+                if ((blkup_coldplug_is_good(s->step.state) && s->step.state != BLKUP_COLDPLUG_LEFT &&
+                     !s->is_degraded) ||
+                    !s->step.text)
+                        continue;
+                blkup_cli_error("coldplug", "%s %s: %s", blkup_coldplug_set_name(s->kind),
+                                s->name ? s->name : s->uuid, s->step.text);
+        }
+        for (size_t i = 0; i < r->n_bad_modules; i++)
+                blkup_cli_error("coldplug", "module %s: %s", r->bad_modules[i].name, r->bad_modules[i].text);
         if (r->hibernation)
                 blkup_cli_error("coldplug",
                                 "%s holds a hibernation image: nothing is written before it is resumed",
@@ -392,6 +405,41 @@ static void add_entry(struct blkup_json *j, const struct blkup_coldplug_result *
         blkup_json_end_object(j);
 }
 
+static void add_set(struct blkup_json *j, const struct blkup_coldplug_result *r,
+                    const struct blkup_coldplug_set *s)
+{
+        blkup_json_begin_object(j);
+        add_string(j, "kind", blkup_coldplug_set_name(s->kind));
+        add_string(j, "uuid", s->uuid);
+        add_string(j, "name", s->name);
+        add_number(j, "members", s->n_members);
+        if (s->n_expected)
+                add_number(j, "expected", s->n_expected);
+        if (s->is_degraded) {
+                blkup_json_key(j, "degraded");
+                blkup_json_bool(j, true);
+        }
+        add_step(j, "step", r, &s->step);
+        blkup_json_end_object(j);
+}
+
+static void add_modules(struct blkup_json *j, const struct blkup_coldplug_result *r)
+{
+        blkup_json_key(j, "modules");
+        blkup_json_begin_object(j);
+        add_number(j, "loaded", r->n_modules);
+        blkup_json_key(j, "failed");
+        blkup_json_begin_array(j);
+        for (size_t i = 0; i < r->n_bad_modules; i++) {
+                blkup_json_begin_object(j);
+                add_string(j, "name", r->bad_modules[i].name);
+                add_string(j, "text", r->bad_modules[i].text);
+                blkup_json_end_object(j);
+        }
+        blkup_json_end_array(j);
+        blkup_json_end_object(j);
+}
+
 int blkup_cli_coldplug_print_json(const struct blkup_coldplug_result *r, int code)
 {
         struct blkup_json j;
@@ -415,6 +463,17 @@ int blkup_cli_coldplug_print_json(const struct blkup_coldplug_result *r, int cod
                 if (!r->entries[i].is_left_out)
                         add_entry(&j, r, &r->entries[i]);
         blkup_json_end_array(&j);
+        blkup_json_key(&j, "sets");
+        blkup_json_begin_array(&j);
+        for (size_t i = 0; i < r->n_sets; i++)
+                add_set(&j, r, r->sets[i]);
+        blkup_json_end_array(&j);
+        add_modules(&j, r);
+        blkup_json_key(&j, "events");
+        blkup_json_begin_object(&j);
+        add_number(&j, "taken", r->n_events);
+        add_number(&j, "overflows", r->n_overflows);
+        blkup_json_end_object(&j);
         blkup_json_key(&j, "critical_path");
         blkup_json_begin_array(&j);
         for (size_t i = 0; i < r->n_path; i++) {

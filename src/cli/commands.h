@@ -18,5 +18,6 @@ extern const struct blkup_cli_command blkup_cli_command_modules;
 extern const struct blkup_cli_command blkup_cli_command_probe;
 extern const struct blkup_cli_command blkup_cli_command_timeline;
 extern const struct blkup_cli_command blkup_cli_command_umount;
+extern const struct blkup_cli_command blkup_cli_command_watch;
 
 #endif

@@ -12,7 +12,7 @@ static const struct blkup_cli_command *const commands[] = {
         &blkup_cli_command_lsmod,
 #if !BLKUP_IS_SMALL
         &blkup_cli_command_coldplug, &blkup_cli_command_blkid,    &blkup_cli_command_bench,
-        &blkup_cli_command_lazyinit, &blkup_cli_command_timeline,
+        &blkup_cli_command_lazyinit, &blkup_cli_command_timeline, &blkup_cli_command_watch,
 #endif
         &blkup_cli_command_help,
 };

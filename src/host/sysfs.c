@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "host/sysfs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host/hostfile.h"
 #include "host/hostpool.h"
@@ -565,4 +567,29 @@ int blkup_sysfs_whole_disk(const char *root, uint32_t dev_major, uint32_t dev_mi
         *ret_minor = disk_minor;
         *ret_partition = (uint32_t) number;
         return 0;
+}
+
+bool blkup_sysfs_has_partitions(const char *root, uint32_t dev_major, uint32_t dev_minor)
+{
+        char path[64], name[300];
+        bool has = false;
+        struct dirent *e;
+        DIR *d;
+        int fd;
+
+        path_of_devno(path, sizeof(path), dev_major, dev_minor);
+        fd = blkup_host_open(root, path, O_RDONLY | O_DIRECTORY);
+        d = fd < 0 ? NULL : fdopendir(fd);
+        if (!d) {
+                if (fd >= 0)
+                        (void) blkup_close(fd);
+                return false;
+        }
+        /* Ends: with the folder. */
+        while (!has && (e = readdir(d)))
+                has = e->d_name[0] != '.' &&
+                      snprintf(name, sizeof(name), "%s/partition", e->d_name) < (int) sizeof(name) &&
+                      faccessat(dirfd(d), name, F_OK, 0) == 0;
+        (void) closedir(d);
+        return has;
 }

@@ -106,6 +106,9 @@ BLKUP_MUST_CHECK int blkup_sysfs_whole_disk(const char *root, uint32_t dev_major
                                             uint32_t *ret_major, uint32_t *ret_minor,
                                             uint32_t *ret_partition);
 
+/* Has the kernel read a partition table on this disk, with partitions in it? One folder is read. */
+bool blkup_sysfs_has_partitions(const char *root, uint32_t dev_major, uint32_t dev_minor);
+
 /* ---- modaliases ---- */
 
 #define BLKUP_MODALIAS_MAX 65536u           /* distinct ones */

@@ -12,7 +12,8 @@ have_schema=''
 # coldplug ARGUMENT...: leaves $code and the JSON in out.json, which is held against its schema.
 coldplug() {
         code=0
-        timeout 60 "$blkup" coldplug --json "$@" >out.json 2>err.txt || code=$?
+        # What others of this machine have attached is not to be assembled, and no module to be loaded here.
+        timeout 60 "$blkup" coldplug --json --modules=never --assemble="${assemble:-never}" "$@" >out.json 2>err.txt || code=$?
         err=$(tr -d '\0' <err.txt)
         [ -n "$have_schema" ] || return 0
         if python3 - "$root/docs/schema/coldplug.json" out.json <<'END'

@@ -1,0 +1,758 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * What has to be made before it can be mounted: arrays, volume groups, locked volumes, a btrfs of several
+ * devices. Each member goes to its tool when it has answered; what the tool makes is a device that is added
+ * to the running graph. Nothing waits for anything but its own members.
+ *
+ *      md     mdadm --incremental, a member at a time. mdadm starts the array when all are there; when one
+ *             stays away for grace_ns it is started as it is, once, with a warning.
+ *      LVM    vgchange -aay, when each volume that the group's own metadata names is there. Two devices with
+ *             the UUID of one volume: refused.
+ *      LUKS   cryptsetup open, only what the crypttab or --mount names.
+ *      btrfs  the kernel is told of each member, and says when it knows all.
+ *
+ * Tools begin when all devices have answered or are silent, as every other writer: a copy of a member and a
+ * hibernation image forbid them. A device that is removable, read-only, held, or a path of a multipath device
+ * is no member.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "block/file.h"
+#include "bringup/cold.h"
+#include "host/hostfile.h"
+#include "mount/names.h"
+
+#define USUAL_GRACE_NS UINT64_C(30000000000)
+#define COST_TOOL_NS   UINT64_C(30000000)
+/* A key derivation is made to take seconds (cryptsetup's usual target is two, on the machine that made it).
+ */
+#define LUKS_NS        UINT64_C(60000000000)
+#define MAX_SETS       65536u
+#define MAX_ARGUMENTS  (2 * BLKUP_LVM_MAX_PVS + 8)
+
+const char *blkup_coldplug_set_name(enum blkup_coldplug_set_kind k)
+{
+        static const char *const names[] = { "md", "LVM", "LUKS", "btrfs" };
+
+        return (unsigned) k < BLKUP_ARRAY_SIZE(names) ? names[k] : "?";
+}
+
+/* ---- sets ---- */
+
+static struct blkup_cold_set *find_set(struct blkup_coldplug *c, enum blkup_coldplug_set_kind kind,
+                                       const char *uuid)
+{
+        for (size_t i = 0; i < c->n_sets; i++)
+                if (c->sets[i]->s.kind == kind && strcmp(c->sets[i]->s.uuid, uuid) == 0)
+                        return c->sets[i];
+        return NULL;
+}
+
+static struct blkup_cold_set *get_set(struct blkup_coldplug *c, enum blkup_coldplug_set_kind kind,
+                                      const char *uuid)
+{
+        struct blkup_cold_set *set = find_set(c, kind, uuid);
+
+        if (set)
+                return set;
+        if (blkup_host_reserve((void **) &c->sets, &c->set_cap, c->n_sets, sizeof(*c->sets), MAX_SETS) < 0)
+                return NULL;
+        set = calloc(1, sizeof(*set));
+        if (set)
+                set->s.uuid = strdup(uuid);
+        if (!set || !set->s.uuid) {
+                free(set);
+                return NULL;
+        }
+        set->s.kind = kind;
+        c->sets[c->n_sets++] = set;
+        return set;
+}
+
+static void set_name(struct blkup_cold_set *set, const char *name)
+{
+        char *own = strdup(name);
+
+        if (own) {
+                free((char *) set->s.name);
+                set->s.name = own;
+        }
+}
+
+static void fail(struct blkup_coldplug *c, struct blkup_cold_set *set, enum blkup_coldplug_state state,
+                 int error, const char *text)
+{
+        if (set->s.step.state == state && set->s.step.text && strcmp(set->s.step.text, text) == 0)
+                return;
+        set->s.step.state = state;
+        set->s.step.error = error;
+        blkup_cold_say(&set->s.step, "%s", text);
+        blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_WARNING, SIZE_MAX, SIZE_MAX,
+                        set->s.name ? set->s.name : set->s.uuid, text);
+}
+
+void blkup_cold_free_sets(struct blkup_coldplug *c)
+{
+        for (size_t i = 0; i < c->n_sets; i++) {
+                free((char *) c->sets[i]->s.uuid);
+                free((char *) c->sets[i]->s.name);
+                free(c->sets[i]->s.step.text);
+                free(c->sets[i]);
+        }
+        free(c->sets);
+        /* Ends: the list gets shorter each turn. */
+        while (c->jobs) {
+                struct blkup_cold_job *j = c->jobs;
+
+                c->jobs = j->next;
+                free(j);
+        }
+}
+
+/* ---- jobs ---- */
+
+static void drop_job(void *arg)
+{
+        blkup_cold_drop_run(((struct blkup_cold_job *) arg)->run);
+}
+
+static bool start_job(struct blkup_coldplug *c, const struct blkup_cold_job *model, uint64_t limit_ns,
+                      blkup_pool_fn *run)
+{
+        struct blkup_cold_job *j = malloc(sizeof(*j));
+        const char *name = model->d ? model->d->d.path : model->set->s.name;
+
+        if (!j)
+                return false;
+        *j = *model;
+        j->run = c;
+        /* A little later than the pool itself gives it up. */
+        j->until_ns = limit_ns ? blkup_now_ns() + limit_ns + UINT64_C(50000000) : 0;
+        if (blkup_cold_add_node(c, name ? name : "assembly", COST_TOOL_NS, limit_ns, run, j, drop_job, NULL,
+                                NULL) < 0) {
+                free(j);
+                return false;
+        }
+        j->next = c->jobs;
+        c->jobs = j;
+        c->n_work++;
+        if (!j->set->s.step.start_ns)
+                j->set->s.step.start_ns = blkup_now_ns();
+        return true;
+}
+
+/* true: somebody still waits for the answer. With the lock; end_job() follows. */
+static bool is_wanted(const struct blkup_cold_job *j)
+{
+        return !j->is_over && !j->run->is_finished;
+}
+
+static void end_job(struct blkup_cold_job *j)
+{
+        if (is_wanted(j)) {
+                j->is_over = true;
+                j->set->s.step.end_ns = blkup_now_ns();
+                blkup_cold_assemble(j->run);
+                blkup_cold_work_over(j->run);
+        }
+}
+
+/* The value of KEY=VALUE, a line of what a tool printed. */
+static bool value_of(const char *out, const char *key, char *ret, size_t cap)
+{
+        size_t n = strlen(key);
+
+        for (const char *line = out; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+                if (strncmp(line, key, n) == 0 && line[n] == '=') {
+                        size_t len = strcspn(line + n + 1, "\n");
+
+                        return snprintf(ret, cap, "%.*s", (int) len, line + n + 1) < (int) cap;
+                }
+        return false;
+}
+
+static int run_tool(struct blkup_coldplug *c, const char *const *argv, bool may_ask, char *out,
+                    size_t out_cap, char *text, size_t cap)
+{
+        *text = '\0';
+        if (out)
+                *out = '\0';
+        return c->ops.tool ? c->ops.tool(c->ops.to, argv, may_ask, out, out_cap, text, cap) : -ENOENT;
+}
+
+/* A sentence of what a tool that did not end well said. */
+static void say_tool(char *ret, size_t cap, const char *tool, int code, const char *text)
+{
+        if (code == -ENOENT)
+                (void) snprintf(ret, cap, "there is no %s on this machine", tool);
+        else if (code < 0)
+                (void) snprintf(ret, cap, "%s: %s", tool, strerror(-code));
+        else
+                (void) snprintf(ret, cap, "%s answered %d%s%s", tool, code, *text ? ": " : "", text);
+}
+
+/* ---- md ---- */
+
+static void end_grace(struct blkup_coldplug *c, struct blkup_cold_set *set)
+{
+        if (set->grace_until_ns)
+                c->n_graces--;
+        set->grace_until_ns = 0;
+}
+
+static void take_md(struct blkup_cold_job *j, int code, const char *out, const char *text)
+{
+        struct blkup_coldplug *c = j->run;
+        struct blkup_cold_set *set = j->set;
+        char name[128], started[32], why[512];
+
+        if (code != 0) {
+                say_tool(why, sizeof(why), "mdadm", code, text);
+                if (j->is_run || !set->is_started)
+                        fail(c, set, BLKUP_COLDPLUG_FAILED, code < 0 ? code : -EIO, why);
+                if (j->is_run)
+                        end_grace(c, set);
+                return;
+        }
+        if (!j->is_run)
+                set->s.n_members++;
+        if (value_of(out, "MD_DEVICE", name, sizeof(name)))
+                set_name(set, name);
+        if (!j->is_run && !value_of(out, "MD_STARTED", started, sizeof(started)))
+                return;
+        /* "unsafe": it could run, but not with all (mdadm's Incremental.c) */
+        if (!j->is_run && (strcmp(started, "no") == 0 || strcmp(started, "unsafe") == 0)) {
+                if (set->is_started || set->grace_until_ns)
+                        return;
+                set->grace_until_ns = blkup_now_ns() + (c->s.grace_ns ? c->s.grace_ns : USUAL_GRACE_NS);
+                c->n_graces++;
+                return;
+        }
+        if (set->is_started)
+                return;
+        set->is_started = true;
+        set->s.is_degraded = j->is_run;
+        set->s.step.state = BLKUP_COLDPLUG_DONE;
+        end_grace(c, set);
+        blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_SET, SIZE_MAX, SIZE_MAX, set->s.name,
+                        set->s.is_degraded ? "started without all of its members" : NULL);
+}
+
+static int run_md(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg, struct blkup_error *err)
+{
+        struct blkup_cold_job *j = arg;
+        struct blkup_coldplug *c = j->run;
+        char out[1024], text[256], device[160];
+        const char *argv[] = { "mdadm", "--incremental", "--export", device, NULL };
+        int code;
+
+        (void) p;
+        (void) node;
+        (void) worker;
+        (void) err;
+        blkup_cold_need_module(c, "md_mod");
+        (void) pthread_mutex_lock(&c->lock);
+        if (j->is_run) {
+                argv[1] = "--run";
+                argv[2] = device;
+                argv[3] = NULL;
+                (void) snprintf(device, sizeof(device), "%s%s", j->set->s.name[0] == '/' ? "" : "/dev/",
+                                j->set->s.name);
+        } else {
+                (void) snprintf(device, sizeof(device), "%s", j->d->d.path);
+        }
+        (void) pthread_mutex_unlock(&c->lock);
+        code = run_tool(c, argv, false, out, sizeof(out), text, sizeof(text));
+        if (code == 0)
+                (void) !blkup_cold_walk_again(c, false);
+        (void) pthread_mutex_lock(&c->lock);
+        if (is_wanted(j))
+                take_md(j, code, out, text);
+        end_job(j);
+        (void) pthread_mutex_unlock(&c->lock);
+        return 0;
+}
+
+static void add_md(struct blkup_coldplug *c, struct blkup_cold_device *d)
+{
+        struct blkup_cold_set *set = d->d.uuid ? get_set(c, BLKUP_COLDPLUG_MD, d->d.uuid) : NULL;
+
+        d->is_taken = true;
+        if (!set)
+                return;
+        if (c->hibernation && !c->s.ignore_hibernation) {
+                fail(c, set, BLKUP_COLDPLUG_REFUSED, -EPERM,
+                     "a hibernation image is attached: an array that starts may write to its members");
+                return;
+        }
+        (void) start_job(c, &(struct blkup_cold_job){ .set = set, .d = d, .crypt = SIZE_MAX },
+                         blkup_cold_device_ns(c), run_md);
+}
+
+/* ---- LVM ---- */
+
+void blkup_cold_read_member(struct blkup_cold_device *d)
+{
+        struct blkup_coldplug *c = d->run;
+        BLKUP_CLEANUP_BLOCK struct blkup_block *b = NULL;
+        struct blkup_lvm_text *t = NULL;
+        int r = c->ops.open ? c->ops.open(c->ops.to, d->d.path, &b, NULL)
+                            : blkup_block_open(d->d.path, NULL, &b, NULL);
+
+        if (r == 0)
+                r = blkup_lvm_text_read(b, &t);
+        (void) pthread_mutex_lock(&c->lock);
+        if (r == 0 && !d->lvm && !d->is_over)
+                d->lvm = t;
+        else
+                (void) blkup_lvm_text_free(t);
+        (void) pthread_mutex_unlock(&c->lock);
+}
+
+static bool is_member(const struct blkup_cold_device *d, const char *type)
+{
+        return d->is_over && !d->is_gone && d->d.probe.state == BLKUP_COLDPLUG_DONE && d->d.type &&
+               strcmp(d->d.type, type) == 0 && d->d.bar == BLKUP_COLDPLUG_MEMBER && !d->d.is_image;
+}
+
+static int run_lvm(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg, struct blkup_error *err)
+{
+        struct blkup_cold_job *j = arg;
+        struct blkup_coldplug *c = j->run;
+        const char **argv = calloc(MAX_ARGUMENTS, sizeof(*argv));
+        char text[256] = "", why[512];
+        size_t n = 0;
+        int code = -ENOMEM;
+
+        (void) p;
+        (void) node;
+        (void) worker;
+        (void) err;
+        blkup_cold_need_module(c, "dm_mod");
+        (void) pthread_mutex_lock(&c->lock);
+        if (argv) {
+                /* -aay: what lvm.conf allows to be activated by itself. Only the members are looked at, so
+                 * that another device's silence is not ours; nobody waits for udev. */
+                static const char *const words[] = { "lvm", "vgchange", "-aay", "--noudevsync" };
+
+                for (size_t i = 0; i < BLKUP_ARRAY_SIZE(words); i++)
+                        argv[n++] = words[i];
+                for (size_t i = 0; i < c->n_devices && n + 4 < MAX_ARGUMENTS; i++) {
+                        const struct blkup_cold_device *d = c->devices[i];
+
+                        /* Paths stay where they are while the run lives. */
+                        if (is_member(d, "LVM2_member") && d->is_taken && d->lvm_set == j->set) {
+                                argv[n++] = "--devices";
+                                argv[n++] = d->d.path;
+                        }
+                }
+                argv[n] = j->set->s.name;
+        }
+        (void) pthread_mutex_unlock(&c->lock);
+        if (argv)
+                code = run_tool(c, argv, false, NULL, 0, text, sizeof(text));
+        free(argv);
+        if (code == 0)
+                (void) !blkup_cold_walk_again(c, false);
+        (void) pthread_mutex_lock(&c->lock);
+        if (is_wanted(j)) {
+                if (code == 0) {
+                        j->set->is_started = true;
+                        j->set->s.step.state = BLKUP_COLDPLUG_DONE;
+                        blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_SET, SIZE_MAX, SIZE_MAX, j->set->s.name,
+                                        NULL);
+                } else {
+                        say_tool(why, sizeof(why), "lvm", code, text);
+                        fail(c, j->set, BLKUP_COLDPLUG_FAILED, code < 0 ? code : -EIO, why);
+                }
+        }
+        end_job(j);
+        (void) pthread_mutex_unlock(&c->lock);
+        return 0;
+}
+
+/* The newest metadata of a group: a volume that was away while the group changed has an older one. */
+static const struct blkup_lvm_text *newest(const struct blkup_coldplug *c, const char *vg_uuid)
+{
+        const struct blkup_lvm_text *best = NULL;
+
+        for (size_t i = 0; i < c->n_devices; i++) {
+                const struct blkup_cold_device *d = c->devices[i];
+
+                if (d->lvm && is_member(d, "LVM2_member") && strcmp(d->lvm->vg_uuid, vg_uuid) == 0 &&
+                    (!best || d->lvm->seqno > best->seqno))
+                        best = d->lvm;
+        }
+        return best;
+}
+
+/* How many of the volumes are there; *ret_twin: two devices are the same one. */
+static size_t count_pvs(struct blkup_coldplug *c, const struct blkup_lvm_text *t, struct blkup_cold_set *set,
+                        const struct blkup_cold_device *ret_twins[2])
+{
+        size_t found = 0;
+
+        for (size_t i = 0; i < t->n_pvs; i++) {
+                struct blkup_cold_device *first = NULL;
+
+                for (size_t k = 0; k < c->n_devices; k++) {
+                        struct blkup_cold_device *d = c->devices[k];
+
+                        if (!is_member(d, "LVM2_member") || !d->d.uuid ||
+                            strcmp(d->d.uuid, t->pv_uuids[i]) != 0)
+                                continue;
+                        if (first) {
+                                ret_twins[0] = first;
+                                ret_twins[1] = d;
+                        }
+                        d->lvm_set = set;
+                        d->is_taken = true;
+                        first = d;
+                }
+                found += first != NULL;
+        }
+        return found;
+}
+
+static void add_lvm(struct blkup_coldplug *c, const struct blkup_cold_device *d)
+{
+        const struct blkup_lvm_text *t = newest(c, d->lvm->vg_uuid);
+        struct blkup_cold_set *set = t ? get_set(c, BLKUP_COLDPLUG_LVM, t->vg_uuid) : NULL;
+        const struct blkup_cold_device *twins[2] = { NULL, NULL };
+        char why[512];
+
+        if (!set || set->is_begun)
+                return;
+        if (!set->s.name)
+                set_name(set, t->vg_name);
+        set->s.n_expected = t->n_pvs;
+        set->s.n_members = count_pvs(c, t, set, twins);
+        if (twins[0]) {
+                (void) snprintf(
+                        why, sizeof(why),
+                        "%s and %s are the same physical volume %s: refused, one may be a copy of the other",
+                        twins[0]->d.path, twins[1]->d.path, twins[0]->d.uuid);
+                fail(c, set, BLKUP_COLDPLUG_REFUSED, -ENOTUNIQ, why);
+                return;
+        }
+        for (size_t i = 0; i < c->n_sets; i++)
+                if (c->sets[i] != set && c->sets[i]->s.kind == BLKUP_COLDPLUG_LVM && c->sets[i]->s.name &&
+                    set->s.name && strcmp(c->sets[i]->s.name, set->s.name) == 0) {
+                        fail(c, set, BLKUP_COLDPLUG_REFUSED, -ENOTUNIQ, "two volume groups have this name");
+                        return;
+                }
+        if (set->s.n_members < t->n_pvs || !set->s.name)
+                return;
+        if (c->hibernation && !c->s.ignore_hibernation) {
+                fail(c, set, BLKUP_COLDPLUG_REFUSED, -EPERM,
+                     "a hibernation image is attached: nothing is activated before it is resumed");
+                return;
+        }
+        set->is_begun = true;
+        (void) start_job(c, &(struct blkup_cold_job){ .set = set, .crypt = SIZE_MAX },
+                         3 * blkup_cold_device_ns(c), run_lvm);
+}
+
+/* ---- LUKS ---- */
+
+/* Is the mapping there already? A device under that name is whoever's made it first. */
+static bool has_mapping(const struct blkup_coldplug *c, const char *name)
+{
+        for (size_t i = 0; i < c->n_devices; i++)
+                if (!c->devices[i]->is_gone && c->devices[i]->dm_name &&
+                    strcmp(c->devices[i]->dm_name, name) == 0)
+                        return true;
+        return false;
+}
+
+static int run_luks(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg, struct blkup_error *err)
+{
+        struct blkup_cold_job *j = arg;
+        struct blkup_coldplug *c = j->run;
+        const struct blkup_crypttab_line none = { 0 },
+                                         *l = j->crypt == SIZE_MAX ? &none : &c->s.crypttab->lines[j->crypt];
+        const char *argv[24] = { "cryptsetup", "open", "--type", "luks" };
+        char offset[64], size[64], text[256], why[512];
+        size_t n = 4;
+        int code;
+
+        (void) p;
+        (void) node;
+        (void) worker;
+        (void) err;
+        if (l->is_read_only)
+                argv[n++] = "--readonly";
+        if (l->allows_discards)
+                argv[n++] = "--allow-discards";
+        if (l->header) {
+                argv[n++] = "--header";
+                argv[n++] = l->header;
+        }
+        if (l->key) {
+                argv[n++] = "--batch-mode";
+                argv[n++] = "--key-file";
+                argv[n++] = l->key;
+        }
+        if (l->key && l->key_offset) {
+                (void) snprintf(offset, sizeof(offset), "--keyfile-offset=%llu",
+                                (unsigned long long) l->key_offset);
+                argv[n++] = offset;
+        }
+        if (l->key && l->key_size) {
+                (void) snprintf(size, sizeof(size), "--keyfile-size=%llu", (unsigned long long) l->key_size);
+                argv[n++] = size;
+        }
+        argv[n++] = j->d->d.path;
+        argv[n] = j->set->s.name;
+        blkup_cold_need_module(c, "dm_crypt");
+        if (!l->key)
+                (void) pthread_mutex_lock(&c->terminal);
+        code = run_tool(c, argv, !l->key, NULL, 0, text, sizeof(text));
+        if (!l->key)
+                (void) pthread_mutex_unlock(&c->terminal);
+        if (code == 0)
+                (void) !blkup_cold_walk_again(c, false);
+        (void) pthread_mutex_lock(&c->lock);
+        if (is_wanted(j)) {
+                if (code == 0) {
+                        j->set->is_started = true;
+                        j->set->s.n_members = 1;
+                        j->set->s.step.state = BLKUP_COLDPLUG_DONE;
+                        blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_SET, SIZE_MAX, SIZE_MAX, j->set->s.name,
+                                        NULL);
+                } else {
+                        say_tool(why, sizeof(why), "cryptsetup", code, text);
+                        fail(c, j->set, BLKUP_COLDPLUG_FAILED, code < 0 ? code : -EIO, why);
+                }
+        }
+        end_job(j);
+        (void) pthread_mutex_unlock(&c->lock);
+        return 0;
+}
+
+static bool is_source(const struct blkup_coldplug *c, const struct blkup_cold_device *d, const char *source)
+{
+        const char *name, *value;
+
+        if (blkup_mount_split_tag(source, &name, &value))
+                return blkup_cold_carries(d, name, value);
+        return blkup_cold_is_path(c, d, source);
+}
+
+static void unlock(struct blkup_coldplug *c, struct blkup_cold_device *d, size_t crypt, const char *name)
+{
+        struct blkup_cold_set *set = d->d.uuid ? get_set(c, BLKUP_COLDPLUG_LUKS, d->d.uuid) : NULL;
+        const char *key = crypt == SIZE_MAX ? NULL : c->s.crypttab->lines[crypt].key;
+        char why[512];
+
+        d->is_taken = true;
+        if (!set || set->is_begun)
+                return;
+        set->is_begun = true;
+        set_name(set, name);
+        set->s.n_expected = 1;
+        if (has_mapping(c, name)) {
+                set->is_started = true;
+                set->s.n_members = 1;
+                set->s.step.state = BLKUP_COLDPLUG_ALREADY;
+                return;
+        }
+        for (size_t i = 0; i < c->n_devices; i++)
+                if (c->devices[i] != d && is_member(c->devices[i], "crypto_LUKS") && c->devices[i]->d.uuid &&
+                    strcasecmp(c->devices[i]->d.uuid, d->d.uuid) == 0) {
+                        (void) snprintf(
+                                why, sizeof(why),
+                                "%s and %s carry the same UUID: refused, one may be a copy of the other",
+                                d->d.path, c->devices[i]->d.path);
+                        fail(c, set, BLKUP_COLDPLUG_REFUSED, -ENOTUNIQ, why);
+                        return;
+                }
+        if (!key && !c->s.may_ask) {
+                fail(c, set, BLKUP_COLDPLUG_REFUSED, -ENOKEY, "no key file, and no terminal to ask at");
+                return;
+        }
+        (void) start_job(c, &(struct blkup_cold_job){ .set = set, .d = d, .crypt = crypt }, key ? LUKS_NS : 0,
+                         run_luks);
+}
+
+static void add_luks(struct blkup_coldplug *c, struct blkup_cold_device *d)
+{
+        for (size_t i = 0; c->s.crypttab && i < c->s.crypttab->n; i++) {
+                const struct blkup_crypttab_line *l = &c->s.crypttab->lines[i];
+
+                if (!l->is_noauto && is_source(c, d, l->source)) {
+                        unlock(c, d, i, l->name);
+                        return;
+                }
+        }
+}
+
+/* cryptsetup gives its mappings a UUID of CRYPT-LUKSn-, the volume's own without dashes, and the name. */
+static bool is_mapping_of(const struct blkup_cold_device *m, const char *uuid)
+{
+        const char *at = m->dm_uuid;
+
+        if (!at || strncmp(at, "CRYPT-LUKS", 10) != 0 || at[10] == '\0' || at[11] != '-')
+                return false;
+        at += 12;
+        for (; *uuid; uuid++)
+                if (*uuid != '-' && strncasecmp(at++, uuid, 1) != 0)
+                        return false;
+        return *at == '-';
+}
+
+size_t blkup_cold_behind(struct blkup_coldplug *c, size_t device)
+{
+        struct blkup_cold_device *d = c->devices[device];
+        char name[128];
+
+        if (!d->d.uuid || c->s.no_assembly)
+                return BLKUP_COLDPLUG_NO_DEVICE;
+        for (size_t i = 0; i < c->n_devices; i++)
+                if (!c->devices[i]->is_gone && is_mapping_of(c->devices[i], d->d.uuid))
+                        return i;
+        if (!d->is_taken && is_member(d, "crypto_LUKS") && !c->s.dry_run) {
+                (void) snprintf(name, sizeof(name), "luks-%s", d->d.uuid);
+                unlock(c, d, SIZE_MAX, name);
+        }
+        return BLKUP_COLDPLUG_NO_DEVICE;
+}
+
+/* ---- btrfs ---- */
+
+static int run_btrfs(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg, struct blkup_error *err)
+{
+        struct blkup_cold_job *j = arg;
+        struct blkup_coldplug *c = j->run;
+        int r;
+
+        (void) p;
+        (void) node;
+        (void) worker;
+        (void) err;
+        blkup_cold_need_fs(c, "btrfs");
+        r = c->ops.btrfs ? c->ops.btrfs(c->ops.to, j->d->d.path) : 1;
+        (void) pthread_mutex_lock(&c->lock);
+        if (is_wanted(j)) {
+                j->set->s.n_members++;
+                /* A kernel that cannot say so is asked by the mount. */
+                if (r != 0 && !j->set->is_started) {
+                        j->set->is_started = true;
+                        j->set->s.step.state = BLKUP_COLDPLUG_DONE;
+                        if (j->set->s.n_members > 1)
+                                blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_SET, SIZE_MAX, SIZE_MAX,
+                                                j->set->s.uuid, NULL);
+                }
+        }
+        end_job(j);
+        (void) pthread_mutex_unlock(&c->lock);
+        return 0;
+}
+
+static void add_btrfs(struct blkup_coldplug *c, struct blkup_cold_device *d)
+{
+        struct blkup_cold_set *set = d->d.uuid ? get_set(c, BLKUP_COLDPLUG_BTRFS, d->d.uuid) : NULL;
+
+        d->is_taken = true;
+        if (set)
+                (void) start_job(c, &(struct blkup_cold_job){ .set = set, .d = d, .crypt = SIZE_MAX },
+                                 blkup_cold_device_ns(c), run_btrfs);
+}
+
+bool blkup_cold_is_whole(struct blkup_coldplug *c, const struct blkup_cold_device *d)
+{
+        const struct blkup_cold_set *set;
+
+        if (d->d.is_image || c->s.dry_run || !d->d.type || strcmp(d->d.type, "btrfs") != 0 || !d->d.uuid)
+                return true;
+        set = find_set(c, BLKUP_COLDPLUG_BTRFS, d->d.uuid);
+        return !set || set->is_started || set->s.step.state == BLKUP_COLDPLUG_TIMED_OUT;
+}
+
+/* ---- when ---- */
+
+void blkup_cold_assemble(struct blkup_coldplug *c)
+{
+        if (c->s.n_images > 0 || c->s.dry_run || c->is_stopped || c->is_finished)
+                return;
+        for (size_t i = 0; i < c->n_devices; i++) {
+                struct blkup_cold_device *d = c->devices[i];
+
+                if (!d->is_over || d->is_gone || !d->d.type)
+                        continue;
+                /* Only told to the kernel, and of what may be mounted: nothing is to be waited for. */
+                if (!d->is_taken && d->d.probe.state == BLKUP_COLDPLUG_DONE && !d->d.is_image &&
+                    strcmp(d->d.type, "btrfs") == 0 &&
+                    (d->d.bar == BLKUP_COLDPLUG_FREE || d->d.bar == BLKUP_COLDPLUG_READ_ONLY))
+                        add_btrfs(c, d);
+                if (!c->is_settled || c->s.no_assembly)
+                        continue;
+                if (d->lvm && is_member(d, "LVM2_member"))
+                        add_lvm(c, d);
+                else if (!d->is_taken && is_member(d, "linux_raid_member"))
+                        add_md(c, d);
+                else if (!d->is_taken && is_member(d, "crypto_LUKS"))
+                        add_luks(c, d);
+        }
+}
+
+void blkup_cold_assemble_due(struct blkup_coldplug *c, uint64_t now, uint64_t *next)
+{
+        for (struct blkup_cold_job *j = c->jobs; j; j = j->next) {
+                if (j->is_over || j->until_ns == 0)
+                        continue;
+                if (j->until_ns <= now) {
+                        fail(c, j->set, BLKUP_COLDPLUG_TIMED_OUT, -ETIMEDOUT, "its tool does not end");
+                        j->is_over = true;
+                        end_grace(c, j->set);
+                        blkup_cold_work_over(c);
+                } else if (j->until_ns < *next) {
+                        *next = j->until_ns;
+                }
+        }
+        for (size_t i = 0; i < c->n_sets; i++) {
+                struct blkup_cold_set *set = c->sets[i];
+                char why[256];
+
+                if (!set->grace_until_ns || set->is_begun)
+                        continue;
+                if (set->grace_until_ns > now) {
+                        if (set->grace_until_ns < *next)
+                                *next = set->grace_until_ns;
+                        continue;
+                }
+                set->is_begun = true;
+                if (!set->s.name) {
+                        end_grace(c, set);
+                        continue;
+                }
+                (void) snprintf(why, sizeof(why),
+                                "a member is still missing after %.1f s: started without it",
+                                (double) (c->s.grace_ns ? c->s.grace_ns : USUAL_GRACE_NS) / 1e9);
+                blkup_cold_say(&set->s.step, "%s", why);
+                blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_WARNING, SIZE_MAX, SIZE_MAX, set->s.name, why);
+                if (!start_job(c, &(struct blkup_cold_job){ .set = set, .crypt = SIZE_MAX, .is_run = true },
+                               blkup_cold_device_ns(c), run_md))
+                        end_grace(c, set);
+        }
+}
+
+void blkup_cold_close_sets(struct blkup_coldplug *c)
+{
+        for (size_t i = 0; i < c->n_sets; i++) {
+                struct blkup_coldplug_set *s = &c->sets[i]->s;
+
+                if (c->sets[i]->is_started || s->step.state != BLKUP_COLDPLUG_NOT_ASKED)
+                        continue;
+                s->step.state = BLKUP_COLDPLUG_LEFT;
+                if (s->n_expected)
+                        blkup_cold_say(&s->step, "%zu of %zu members are there", s->n_members, s->n_expected);
+                else
+                        blkup_cold_say(&s->step, "a member is missing: %zu are there", s->n_members);
+        }
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * Modules that the devices ask for, beside everything else: a device whose driver is there is probed while
+ * others still load. One load at a time; what is asked for meanwhile makes the next one.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <blkup/modules.h>
+
+#include "bringup/cold.h"
+#include "host/hostfile.h"
+#include "mount/names.h"
+
+#define MAX_ALIASES     BLKUP_MODALIAS_MAX
+#define MAX_BAD         64u
+/* Where nobody tells us of what a module brought, /sys is asked again this often at most. */
+#define MAX_WALKS       16u
+#define COST_MODULES_NS UINT64_C(300000000)
+
+/* The indexes are read once, when the first module is wanted. NULL: there are none. */
+static struct blkup_modules *indexes(struct blkup_coldplug *c)
+{
+        struct blkup_modules_where where = { .root = c->root };
+
+        (void) pthread_mutex_lock(&c->modules_lock);
+        if (!c->modules && blkup_modules_new(&where, &c->modules, NULL) < 0)
+                c->modules = NULL;
+        (void) pthread_mutex_unlock(&c->modules_lock);
+        return c->modules && blkup_modules_has_index(c->modules) ? c->modules : NULL;
+}
+
+static void note_bad(struct blkup_coldplug *c, const struct blkup_module_result *m)
+{
+        struct blkup_coldplug_module bad = { .error = m->error };
+
+        if (blkup_host_reserve((void **) &c->bad_modules, &c->bad_cap, c->n_bad_modules,
+                               sizeof(*c->bad_modules), MAX_BAD) < 0)
+                return;
+        bad.name = strdup(m->name);
+        bad.text = strdup(m->outcome == BLKUP_MODULE_HUNG ? "does not end its start"
+                          : *m->message                   ? m->message
+                                                          : strerror(-m->error));
+        if (!bad.name || !bad.text) {
+                free((char *) bad.name);
+                free((char *) bad.text);
+                return;
+        }
+        c->bad_modules[c->n_bad_modules++] = bad;
+        blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_WARNING, SIZE_MAX, SIZE_MAX, bad.name, bad.text);
+}
+
+/* What absent hardware is about is no failure: many aliases fit more than one module. */
+static bool is_bad(const struct blkup_module_result *m)
+{
+        return m->outcome == BLKUP_MODULE_HUNG ||
+               (m->outcome == BLKUP_MODULE_FAILED && m->is_required && m->error != -ENODEV &&
+                m->error != -ENXIO && m->error != -EEXIST);
+}
+
+static void load(struct blkup_coldplug *c, struct blkup_module_plan *p)
+{
+        struct blkup_module_load_options o = {
+                .wait_ns = 3 * blkup_cold_device_ns(c),
+                .trace = c->s.trace,
+                .backend = c->ops.modules,
+        };
+        struct blkup_module_load *l = NULL;
+
+        if (blkup_module_load(p, &o, &l, NULL) < 0)
+                return;
+        (void) pthread_mutex_lock(&c->lock);
+        for (size_t i = 0; i < blkup_module_load_count(l) && !c->is_finished; i++) {
+                const struct blkup_module_result *m = blkup_module_load_result(l, i);
+
+                c->n_modules += m->outcome == BLKUP_MODULE_LOADED;
+                if (is_bad(m))
+                        note_bad(c, m);
+        }
+        (void) pthread_mutex_unlock(&c->lock);
+        (void) blkup_module_load_free(l);
+}
+
+/* Adds what nobody has asked for before. With the lock. */
+static bool note_alias(struct blkup_coldplug *c, const char *alias)
+{
+        char *own;
+
+        if (!*alias)
+                return false;
+        /* A machine has some hundred different ones. */
+        for (size_t i = 0; i < c->n_aliases; i++)
+                if (strcmp(c->aliases[i], alias) == 0)
+                        return false;
+        if (blkup_host_reserve((void **) &c->aliases, &c->alias_cap, c->n_aliases, sizeof(*c->aliases),
+                               MAX_ALIASES) < 0)
+                return false;
+        own = strdup(alias);
+        if (own)
+                c->aliases[c->n_aliases++] = own;
+        return own != NULL;
+}
+
+static void walk(struct blkup_coldplug *c)
+{
+        struct blkup_modaliases *t = NULL;
+
+        if (blkup_modaliases_load(c->root, &t, NULL) < 0)
+                return;
+        (void) pthread_mutex_lock(&c->lock);
+        for (size_t i = 0; i < t->n; i++)
+                (void) note_alias(c, t->aliases[i]);
+        (void) pthread_mutex_unlock(&c->lock);
+        (void) blkup_modaliases_free(t);
+}
+
+/* A plan of what is new; NULL: nothing. */
+static struct blkup_module_plan *plan(struct blkup_coldplug *c, const struct blkup_modules *m)
+{
+        struct blkup_module_plan *p = NULL;
+        size_t first, end;
+        const struct blkup_module_node *nodes;
+        size_t n = 0, to_load = 0;
+
+        (void) pthread_mutex_lock(&c->lock);
+        first = c->n_planned;
+        end = c->n_planned = c->n_aliases;
+        (void) pthread_mutex_unlock(&c->lock);
+        if (first == end || blkup_module_plan_new(m, BLKUP_MODULES_BLACKLIST, &p) < 0)
+                return NULL;
+        /* Texts stay where they are while the array may move. */
+        for (size_t i = first; i < end; i++) {
+                const char *alias;
+
+                (void) pthread_mutex_lock(&c->lock);
+                alias = c->aliases[i];
+                (void) pthread_mutex_unlock(&c->lock);
+                /* One that is no alias to the resolver is nobody's loss. */
+                (void) !blkup_module_plan_add(p, alias, NULL, NULL);
+        }
+        (void) blkup_module_plan_add_sha(p);
+        if (blkup_module_plan_nodes(p, &nodes, &n) < 0)
+                n = 0;
+        for (size_t i = 0; i < n; i++)
+                to_load += !nodes[i].is_loaded && nodes[i].action == BLKUP_MODULE_INSMOD;
+        return to_load > 0 ? p : blkup_module_plan_free(p);
+}
+
+/* Does the kernel tell us of what comes? */
+static bool is_told(const struct blkup_coldplug *c)
+{
+        return __atomic_load_n(&c->uevent_fd, __ATOMIC_RELAXED) >= 0;
+}
+
+int blkup_cold_run_modules(struct blkup_pool *pool, uint32_t node, unsigned worker, void *arg,
+                           struct blkup_error *err)
+{
+        struct blkup_coldplug *c = arg;
+        struct blkup_modules *m = indexes(c);
+        unsigned walks = 0;
+        bool again;
+
+        (void) node;
+        (void) worker;
+        (void) err;
+        /* Ends: with no new alias; devices are finite, and a walk without news asks for no other. */
+        do {
+                struct blkup_module_plan *p;
+                bool wants;
+
+                (void) pthread_mutex_lock(&c->lock);
+                wants = c->wants_alias_walk;
+                c->wants_alias_walk = false;
+                (void) pthread_mutex_unlock(&c->lock);
+                if (m && wants)
+                        walk(c);
+                p = m ? plan(c, m) : NULL;
+                if (p) {
+                        load(c, p);
+                        (void) blkup_module_plan_free(p);
+                        /* Before this counts as done: what it brought may be all that an entry waits for. */
+                        if (!c->s.is_watch || !is_told(c))
+                                (void) !blkup_cold_walk_again(c, false);
+                }
+                (void) pthread_mutex_lock(&c->lock);
+                if (p && !is_told(c) && ++walks < MAX_WALKS)
+                        c->wants_alias_walk = true;
+                again = m && (c->wants_alias_walk || c->n_planned < c->n_aliases) &&
+                        !blkup_pool_is_cancelled(pool);
+                if (!again) {
+                        c->is_loading = false;
+                        blkup_cold_work_over(c);
+                }
+                (void) pthread_mutex_unlock(&c->lock);
+        } while (again);
+        return 0;
+}
+
+void blkup_cold_want_alias(struct blkup_coldplug *c, const char *alias)
+{
+        if (c->s.no_modules || c->s.dry_run || !note_alias(c, alias) || c->is_loading)
+                return;
+        if (blkup_cold_add_node(c, "modules", COST_MODULES_NS, 0, blkup_cold_run_modules, c,
+                                blkup_cold_drop_run, NULL, NULL) < 0)
+                return;
+        c->is_loading = true;
+        c->n_work++;
+}
+
+void blkup_cold_need_module(struct blkup_coldplug *c, const char *alias)
+{
+        struct blkup_module_plan *p = NULL;
+        struct blkup_modules *m;
+
+        if (c->s.no_modules || c->s.dry_run)
+                return;
+        m = indexes(c);
+        if (!m || blkup_module_plan_new(m, BLKUP_MODULES_BLACKLIST, &p) < 0)
+                return;
+        /* What does not load is told by who needed it. */
+        if (blkup_module_plan_add(p, alias, NULL, NULL) == 0)
+                load(c, p);
+        (void) blkup_module_plan_free(p);
+}
+
+static bool has_fs(const struct blkup_coldplug *c, const char *type)
+{
+        BLKUP_CLEANUP_FREE char *text = NULL;
+        size_t n, len = strlen(type);
+
+        if (blkup_host_read(c->root, "proc/filesystems", 1u << 16, &text, &n) < 0)
+                return true; /* nobody knows: let the mount try */
+        for (const char *at = strstr(text, type); at; at = strstr(at + 1, type))
+                if (at > text && at[-1] == '\t' && (at[len] == '\n' || at[len] == '\0'))
+                        return true;
+        return false;
+}
+
+/* The kernel would ask its modprobe, which an initramfs need not have. */
+void blkup_cold_need_fs(struct blkup_coldplug *c, const char *type)
+{
+        char alias[80];
+
+        if (c->s.no_modules || c->s.dry_run || !type || !blkup_mount_is_type_name(type) || has_fs(c, type))
+                return;
+        (void) snprintf(alias, sizeof(alias), "fs-%s", type);
+        blkup_cold_need_module(c, alias);
+}
+
+void blkup_cold_free_modules(struct blkup_coldplug *c)
+{
+        for (size_t i = 0; i < c->n_aliases; i++)
+                free(c->aliases[i]);
+        free(c->aliases);
+        for (size_t i = 0; i < c->n_bad_modules; i++) {
+                free((char *) c->bad_modules[i].name);
+                free((char *) c->bad_modules[i].text);
+        }
+        free(c->bad_modules);
+        (void) blkup_modules_free(c->modules);
+}
