@@ -227,8 +227,12 @@ static bool is_same_device(const struct blkup_mount_vertex *a, const struct blku
 static int add_pair(struct blkup_mount_graph *g, size_t i, size_t j)
 {
         const struct blkup_mount_vertex *a = &g->v[i], *b = &g->v[j];
-        const char *why = blkup_mount_why_after(a, b);
+        const char *why;
 
+        /* Most pairs: what lies below what is known already. */
+        if (!a->places[0] && !is_same_device(a, b))
+                return 0;
+        why = blkup_mount_why_after(a, b);
         if (why == why_source)
                 return add_soft(g, i, j, why_source);
         if (!b->target || !a->target)
@@ -279,8 +283,11 @@ static int add_asked(struct blkup_mount_graph *g, const struct blkup_mount_reque
         static const char *const names[] = { "x-systemd.after", "x-systemd.requires", "x-systemd.before" };
         struct blkup_mount_options o = { 0 };
         const char *value;
-        int r = blkup_mount_options_parse(q->options, &o, NULL, 0);
+        int r;
 
+        if (!q->options || !strstr(q->options, "x-systemd."))
+                return 0;
+        r = blkup_mount_options_parse(q->options, &o, NULL, 0);
         if (r < 0)
                 return r == -ENOMEM ? r : 0;
         for (size_t k = 0; k < BLKUP_ARRAY_SIZE(names); k++)
