@@ -49,6 +49,8 @@ struct job {
         enum blkup_module_action action;
         uint64_t file_bytes;
         bool may_unpack;
+        uint32_t prepare_node;
+        unsigned prepare_worker;
         /* What the preparing node leaves; the loading node waits for that one. */
         uint8_t *image;
         size_t image_bytes;
@@ -69,6 +71,7 @@ struct context {
         atomic_uint_least64_t ahead_bytes;
         atomic_size_t next_ahead; /* job whose file is asked for next */
         bool readahead;
+        uint64_t first_id; /* of the trace's spans: that of node i is first_id + i; 0: no trace */
         struct job *jobs;
         size_t n_jobs;
 };
@@ -203,9 +206,9 @@ static int run_prepare(struct blkup_pool *p, uint32_t node, unsigned worker, voi
         uint64_t want = j->file_bytes * PACKED_RATIO;
 
         (void) p;
-        (void) node;
-        (void) worker;
         (void) err;
+        j->prepare_node = node;
+        j->prepare_worker = worker;
         if (atomic_fetch_add(&j->context->ahead_bytes, want) + want <= AHEAD_BYTES || want > AHEAD_BYTES / 2)
                 unpack_job(j);
         if (!j->image)
@@ -337,12 +340,23 @@ static int hand_over(struct job *j)
         return r;
 }
 
-static void add_spans(struct context *c, const struct job *j, unsigned worker, int error)
+/* As many edges as a picture needs: of a module that all others wait for, the last few decide. */
+#define MAX_AFTER 512u
+
+static void add_spans(struct context *c, struct blkup_pool *p, uint32_t node, const struct job *j,
+                      unsigned worker, int error)
 {
         const struct blkup_module_result *r = &j->result;
+        uint32_t before[MAX_AFTER], n = 0;
+        uint64_t after[MAX_AFTER];
 
         if (!c->trace)
                 return;
+        if (blkup_pool_before(p, node, NULL, before, MAX_AFTER, &n) < 0)
+                n = 0;
+        n = n < MAX_AFTER ? n : MAX_AFTER;
+        for (uint32_t i = 0; i < n; i++)
+                after[i] = c->first_id + before[i];
         if (r->prepare_end_ns)
                 blkup_trace_add(c->trace, &(struct blkup_span){
                                                   .kind = BLKUP_SPAN_READ,
@@ -351,15 +365,24 @@ static void add_spans(struct context *c, const struct job *j, unsigned worker, i
                                                   .start_ns = r->prepare_start_ns,
                                                   .end_ns = r->prepare_end_ns,
                                                   .bytes = j->file_bytes,
-                                                  .worker = worker,
+                                                  .worker = j->prepare_worker,
                                                   .error = j->prepare_error,
+                                                  .id = c->first_id + j->prepare_node,
                                           });
         blkup_trace_add(c->trace, &(struct blkup_span){
-                .kind = BLKUP_SPAN_MODULE, .lane = j->name,
-                .name = j->action == BLKUP_MODULE_INSTALL ? "install" : "load",
-                .detail = error < 0 ? blkup_module_errno_meaning(error) : NULL, .start_ns = r->start_ns,
-                .end_ns = r->end_ns, .bytes = r->size_bytes, .worker = worker, .error = error,
-        });
+                                          .kind = BLKUP_SPAN_MODULE,
+                                          .lane = j->name,
+                                          .name = j->action == BLKUP_MODULE_INSTALL ? "install" : "load",
+                                          .detail = error < 0 ? blkup_module_errno_meaning(error) : NULL,
+                                          .start_ns = r->start_ns,
+                                          .end_ns = r->end_ns,
+                                          .bytes = r->size_bytes,
+                                          .worker = worker,
+                                          .error = error,
+                                          .id = c->first_id + node,
+                                          .after = after,
+                                          .n_after = n,
+                                  });
 }
 
 static int run_load(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg, struct blkup_error *err)
@@ -369,8 +392,6 @@ static int run_load(struct blkup_pool *p, uint32_t node, unsigned worker, void *
         uint64_t held = j->image ? j->file_bytes * PACKED_RATIO : j->may_unpack ? 0 : j->file_bytes;
         int r = 0;
 
-        (void) p;
-        (void) node;
         j->result.worker = worker;
         j->result.start_ns = blkup_now_ns();
         if (j->action == BLKUP_MODULE_INSTALL) {
@@ -403,7 +424,7 @@ static int run_load(struct blkup_pool *p, uint32_t node, unsigned worker, void *
                         r == -ENODEV || r == -ENXIO ? BLKUP_MODULE_NO_HARDWARE : BLKUP_MODULE_FAILED;
         (void) pthread_mutex_lock(&c->lock);
         if (!c->is_over)
-                add_spans(c, j, worker, r == -EEXIST ? 0 : r);
+                add_spans(c, p, node, j, worker, r == -EEXIST ? 0 : r);
         (void) pthread_mutex_unlock(&c->lock);
         if (r < 0 && r != -EEXIST) {
                 if (!*j->message)
@@ -748,6 +769,7 @@ static int make_context(struct blkup_module_plan *p, const struct blkup_module_l
         atomic_init(&c->refs, 1);
         (void) pthread_mutex_init(&c->lock, NULL);
         c->trace = o->trace;
+        c->first_id = blkup_trace_ids(o->trace, 2 * (uint64_t) n + 1);
         c->backend = o->backend ? *o->backend : (struct blkup_module_backend){ .load = kernel_load };
         c->root = strdup(m->root);
         c->jobs = calloc(n + 1, sizeof(*c->jobs));

@@ -15,6 +15,7 @@
 #include "mount/graph.h"
 #include "mount/names.h"
 #include "sync/pool.h"
+#include "trace/trace.h"
 
 #define USUAL_WORKERS 64u
 
@@ -35,6 +36,7 @@ struct run {
         struct blkup_mount_graph *graph;
         struct entry *entries;
         size_t n;
+        uint64_t first_id;         /* of the trace's spans: that of entry i is first_id + i; 0: no trace */
         struct blkup_loops *loops; /* as they were at the start; NULL: no request names a file */
         pthread_mutex_t lock; /* of has_ended and of the graph's edges while it runs */
 };
@@ -115,6 +117,25 @@ static bool has_nofail(const struct blkup_mount_request *q)
         return blkup_fstab_has_option(&e, "nofail");
 }
 
+/* The span of a mount, and what it came after. */
+static void add_span(struct run *run, const struct entry *e)
+{
+        const struct blkup_mount_vertex *v = &run->graph->v[e->index];
+        BLKUP_CLEANUP_FREE uint64_t *after = NULL;
+        size_t n;
+
+        if (!run->m->settings.trace)
+                return;
+        (void) pthread_mutex_lock(&run->lock);
+        n = v->n_edges < UINT32_MAX ? v->n_edges : UINT32_MAX;
+        after = calloc(n + 1, sizeof(*after));
+        for (size_t k = 0; after && k < n; k++)
+                after[k] = run->first_id + v->edges[k].on;
+        (void) pthread_mutex_unlock(&run->lock);
+        blkup_mount_trace_result(run->m, &run->r[e->index], run->first_id ? run->first_id + e->index : 0,
+                                 after, after ? (uint32_t) n : 0);
+}
+
 static void do_mount(struct entry *e, unsigned worker)
 {
         struct run *run = e->run;
@@ -136,7 +157,7 @@ static void do_mount(struct entry *e, unsigned worker)
                 return;
         }
         (void) blkup_mount_attempt_run(run->m, q, r);
-        blkup_mount_trace_result(run->m, r);
+        add_span(run, e);
 }
 
 static void set_ended(struct entry *e)
@@ -310,7 +331,9 @@ static int run_graph(struct run *run, struct blkup_error *err)
 int blkup_mount_all(struct blkup_mounter *m, const struct blkup_mount_request *q, size_t n,
                     struct blkup_mount_result *ret, struct blkup_error *err)
 {
-        struct run run = { .m = m, .q = q, .r = ret, .n = n };
+        struct run run = {
+                .m = m, .q = q, .r = ret, .n = n, .first_id = blkup_trace_ids(m->settings.trace, n)
+        };
         int r;
 
         for (size_t i = 0; i < n; i++) {

@@ -56,7 +56,8 @@ void blkup_mount_result_free(struct blkup_mount_result *r)
         }
 }
 
-void blkup_mount_trace_result(struct blkup_mounter *m, const struct blkup_mount_result *r)
+void blkup_mount_trace_result(struct blkup_mounter *m, const struct blkup_mount_result *r, uint64_t id,
+                              const uint64_t *after, uint32_t n_after)
 {
         const char *lane = r->target ? r->target : r->source;
 
@@ -71,6 +72,9 @@ void blkup_mount_trace_result(struct blkup_mounter *m, const struct blkup_mount_
                                                    .end_ns = r->end_ns,
                                                    .worker = r->worker,
                                                    .error = r->outcome == BLKUP_MOUNT_FAILED ? r->error : 0,
+                                                   .id = id,
+                                                   .after = after,
+                                                   .n_after = n_after,
                                            });
         for (unsigned i = 0; i < r->n_steps; i++)
                 blkup_trace_add(m->settings.trace, &(struct blkup_span){
@@ -394,6 +398,6 @@ int blkup_mount_one(struct blkup_mounter *m, const struct blkup_mount_request *q
 
         blkup_mount_result_init(ret, q);
         r = blkup_mount_attempt_run(m, q, ret);
-        blkup_mount_trace_result(m, ret);
+        blkup_mount_trace_result(m, ret, 0, NULL, 0);
         return r;
 }

@@ -110,8 +110,9 @@ int blkup_mount_refuse(struct blkup_mount_attempt *a, enum blkup_mount_call call
 /* Steps: begun and ended in order; beyond BLKUP_MOUNT_MAX_STEPS the last takes the time. */
 void blkup_mount_step_begin(struct blkup_mount_result *r, const char *name);
 void blkup_mount_step_end(struct blkup_mount_result *r);
-/* Spans of a result into the trace of the settings. */
-void blkup_mount_trace_result(struct blkup_mounter *m, const struct blkup_mount_result *r);
+/* Spans of a result into the trace of the settings. id, after: of struct blkup_span. */
+void blkup_mount_trace_result(struct blkup_mounter *m, const struct blkup_mount_result *r, uint64_t id,
+                              const uint64_t *after, uint32_t n_after);
 void blkup_mount_result_init(struct blkup_mount_result *r, const struct blkup_mount_request *q);
 
 /* The table of mounts, read at most once; NULL when it cannot be read. */

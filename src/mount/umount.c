@@ -14,6 +14,7 @@
 #include "mount/mounter.h"
 #include "mount/names.h"
 #include "sync/pool.h"
+#include "trace/trace.h"
 
 #ifndef UMOUNT_NOFOLLOW
 #define UMOUNT_NOFOLLOW 8
@@ -272,6 +273,22 @@ static int run_round(struct blkup_mounter *m, struct list *l, struct blkup_error
         return r;
 }
 
+/* Spans, each with what it came after. */
+static void add_spans(struct blkup_mounter *m, const struct list *l)
+{
+        BLKUP_CLEANUP_FREE uint64_t *after = m->settings.trace ? calloc(l->n + 1, sizeof(*after)) : NULL;
+        uint64_t first_id = after ? blkup_trace_ids(m->settings.trace, l->n) : 0;
+
+        for (size_t i = 0; first_id && i < l->n; i++) {
+                uint32_t n = 0;
+
+                for (size_t j = 0; j < l->n; j++)
+                        if (i != j && is_before(l, &l->goals[j], &l->goals[i]))
+                                after[n++] = first_id + j;
+                blkup_mount_trace_result(m, l->goals[i].r, first_id + i, after, n);
+        }
+}
+
 static size_t count_busy(const struct list *l)
 {
         size_t n = 0;
@@ -351,8 +368,7 @@ int blkup_umount(struct blkup_mounter *m, const char *const *names, size_t n, co
                 if (n_misses > 0)
                         memcpy(results + l.n, misses, n_misses * sizeof(*misses));
                 r = run_all(m, &l, err);
-                for (size_t i = 0; i < l.n; i++)
-                        blkup_mount_trace_result(m, &results[i]);
+                add_spans(m, &l);
                 *ret = results;
                 *n_ret = total;
         } else {
