@@ -8,6 +8,7 @@
 extern const struct blkup_cli_command blkup_cli_command_bench;
 extern const struct blkup_cli_command blkup_cli_command_blkid;
 extern const struct blkup_cli_command blkup_cli_command_coldplug;
+extern const struct blkup_cli_command blkup_cli_command_compare;
 extern const struct blkup_cli_command blkup_cli_command_findfs;
 extern const struct blkup_cli_command blkup_cli_command_help;
 extern const struct blkup_cli_command blkup_cli_command_lazyinit;

@@ -7,12 +7,21 @@
 
 /* The table of commands, in the order of their help. */
 static const struct blkup_cli_command *const commands[] = {
-        &blkup_cli_command_probe,    &blkup_cli_command_mount,    &blkup_cli_command_umount,
-        &blkup_cli_command_findfs,   &blkup_cli_command_modules,  &blkup_cli_command_modprobe,
+        &blkup_cli_command_probe,
+        &blkup_cli_command_mount,
+        &blkup_cli_command_umount,
+        &blkup_cli_command_findfs,
+        &blkup_cli_command_modules,
+        &blkup_cli_command_modprobe,
         &blkup_cli_command_lsmod,
 #if !BLKUP_IS_SMALL
-        &blkup_cli_command_coldplug, &blkup_cli_command_blkid,    &blkup_cli_command_bench,
-        &blkup_cli_command_lazyinit, &blkup_cli_command_timeline, &blkup_cli_command_watch,
+        &blkup_cli_command_coldplug,
+        &blkup_cli_command_blkid,
+        &blkup_cli_command_bench,
+        &blkup_cli_command_lazyinit,
+        &blkup_cli_command_timeline,
+        &blkup_cli_command_compare,
+        &blkup_cli_command_watch,
 #endif
         &blkup_cli_command_help,
 };
