@@ -260,7 +260,10 @@ static size_t one_character(const char *s, size_t n, char out[4], size_t *ret_n)
         if (*s != '\\') {
                 size_t seq = blkup_utf8_sequence(s, n);
 
-                seq = seq ? seq : 1;
+                if (seq == 0) {
+                        *ret_n = encode_utf8(0xfffd, out);
+                        return 1;
+                }
                 memcpy(out, s, seq);
                 *ret_n = seq;
                 return seq;

@@ -54,8 +54,8 @@ BLKUP_MUST_CHECK int blkup_json_skip(struct blkup_json_reader *r, int token);
 
 /*
  * The text of the last string or key, at most cap - 1 bytes and a NUL, never cut inside a character; returns
- * the length without the NUL. Escapes are resolved; U+0000 and a lone surrogate become U+FFFD. Bytes that are
- * no UTF-8 stay: who prints the text encodes it. cap 0: writes nothing, returns 0.
+ * the length without the NUL. Escapes are resolved; U+0000, a lone surrogate and each byte that is no UTF-8
+ * become U+FFFD. cap 0: writes nothing, returns 0.
  */
 size_t blkup_json_text(const struct blkup_json_reader *r, char *out, size_t cap);
 

@@ -133,7 +133,7 @@ static int compare_ns_down(const void *pa, const void *pb)
         return *a < *b ? 1 : *a > *b ? -1 : 0;
 }
 
-#define ARROW " \xe2\x86\x92 " /* U+2192 */
+static const char arrow[] = " \xe2\x86\x92 "; /* U+2192 */
 
 /* The items of at least min_ns in lines; draws them when is_drawn. Returns how many lines they take. */
 static unsigned flow_items(struct drawing *d, const struct item *items, size_t n, uint64_t min_ns,
@@ -146,7 +146,7 @@ static unsigned flow_items(struct drawing *d, const struct item *items, size_t n
         size_t len = 0;
 
         for (size_t i = 0; i <= n; i++) {
-                const char *join = len > 0 ? ARROW : lines > 0 ? ARROW + 1 : "";
+                const char *join = len > 0 ? arrow : lines > 0 ? arrow + 1 : "";
                 double w;
 
                 if (i < n && items[i].ns < min_ns)
@@ -160,7 +160,7 @@ static unsigned flow_items(struct drawing *d, const struct item *items, size_t n
                         lines++;
                         len = 0;
                         used = 0;
-                        join = ARROW + 1;
+                        join = arrow + 1;
                         w += i < n ? blkup_svg_width(" ", font, false) : 0;
                 }
                 if (i < n) {
