@@ -129,9 +129,9 @@ int blkup_mount_look_up_source(struct blkup_mounter *m, const char *source, cons
 int blkup_mount_open_file(struct blkup_mount_attempt *a);
 int blkup_mount_set_up_loop(struct blkup_mount_attempt *a);
 
-/* hibernation.c: is there an image? Looks once a run. ret: where; without one, a device that did not answer within a
- * second, or "". own: the device that is to be mounted, which the file
- * system itself will look at; 0: none. */
+/* hibernation.c: is there an image? Looks once a run. ret: where; without one, a device that did not answer
+ * within a second, or "". own: the device that is to be mounted, which the file system itself will look at;
+ * 0: none. */
 enum blkup_hibernation blkup_mount_look_for_hibernation(struct blkup_mounter *m, dev_t own, char *ret,
                                                         size_t cap);
 /* The option that keeps a type from writing when it is mounted read-only; "" = it never does; NULL = none. */

@@ -76,7 +76,7 @@ struct blkup_pool {
         unsigned n_working, max_working; /* live ones, without the abandoned; with the caller when it works */
         unsigned most_working;           /* what max_working may grow to */
         unsigned n_starting;             /* made, and have not had the lock yet */
-        bool is_watched;                 /* blkup_pool_run() watches: it makes the workers, not they each other */
+        bool is_watched; /* blkup_pool_run() watches: it makes the workers, not they each other */
         bool is_growth_watched;          /* it looks whether max_working is to grow */
         unsigned n_idle, n_signalled;
         uint32_t first_limit;

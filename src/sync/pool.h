@@ -56,9 +56,9 @@ enum blkup_pool_state {
 
 struct blkup_pool_options {
         unsigned workers;  /* threads that work at a time, 1 to 256; 0: one a CPU that we may run on */
-        unsigned at_first; /* so many for a start, the others when work is left and these sleep (nothing has ended
-                            * for half a ms while the CPUs were idle, or for 2 ms): work that keeps the CPUs busy
-                            * only loses by them. 0, or not below workers: all from the start */
+        unsigned at_first; /* so many for a start, the others when work is left and these sleep (nothing has
+                            * ended for half a ms while the CPUs were idle, or for 2 ms): work that keeps the
+                            * CPUs busy only loses by them. 0, or not below workers: all from the start */
         bool has_timeouts; /* nodes with a time limit may be added during the run */
 };
 
