@@ -131,6 +131,28 @@ static size_t step_of_stage(const struct blkup_coldplug *c, size_t entry, size_t
         return c->n_devices + 2 + entry * BLKUP_COLDPLUG_STAGES + stage;
 }
 
+static size_t step_of_set(const struct blkup_coldplug *c, size_t set)
+{
+        return c->n_devices + 2 + c->n_entries * BLKUP_COLDPLUG_STAGES + set;
+}
+
+/* A set's tool has done its work when the first device that it made is there: it tells us itself of that,
+ * before it ends. */
+static struct blkup_coldplug_step step_of(const struct blkup_coldplug *c, const struct blkup_cold_set *set)
+{
+        struct blkup_coldplug_step s = set->s.step;
+
+        for (size_t i = 0; i < c->n_devices; i++) {
+                uint64_t came_ns = c->devices[i]->came_ns;
+
+                if (came_ns > set->s.step.start_ns && came_ns < s.end_ns)
+                        s.end_ns = came_ns;
+        }
+        if (s.end_ns < s.start_ns) /* it was begun, and never ended */
+                s.start_ns = s.end_ns = 0;
+        return s;
+}
+
 /* What a number means: the step, what it is called and of what. *s is a copy. */
 static void describe(const struct blkup_coldplug *c, size_t number, struct blkup_coldplug_step *s,
                      const char **ret_stage, const char **ret_object)
@@ -161,6 +183,14 @@ static void describe(const struct blkup_coldplug *c, size_t number, struct blkup
                 *ret_object = "all devices";
                 return;
         }
+        if (number >= step_of_set(c, 0)) {
+                const struct blkup_cold_set *set = c->sets[number - step_of_set(c, 0)];
+
+                *s = step_of(c, set);
+                *ret_stage = "assemble";
+                *ret_object = set->s.name ? set->s.name : set->s.uuid;
+                return;
+        }
         entry = (number - c->n_devices - 2) / BLKUP_COLDPLUG_STAGES;
         stage = (number - c->n_devices - 2) % BLKUP_COLDPLUG_STAGES;
         *s = c->entries[entry].steps[stage];
@@ -180,6 +210,8 @@ static enum blkup_span_kind kind_of(const struct blkup_coldplug *c, size_t numbe
                 return BLKUP_SPAN_PROBE;
         if (number < c->n_devices + 2)
                 return number == c->n_devices ? BLKUP_SPAN_WAIT : BLKUP_SPAN_OTHER;
+        if (number >= step_of_set(c, 0))
+                return BLKUP_SPAN_ASSEMBLE;
         return kinds[(number - c->n_devices - 2) % BLKUP_COLDPLUG_STAGES];
 }
 
@@ -206,6 +238,39 @@ static int settled_after(struct blkup_coldplug *c, struct blkup_cold_before *b)
         return 0;
 }
 
+/* A set waits for `settled` and for members that came later; a device that came later for the sets that were
+ * being made when it came. What of it decided is what ended last. */
+static int take_set_edges(struct blkup_coldplug *c)
+{
+        for (size_t k = 0; k < c->n_sets; k++) {
+                struct blkup_cold_before *b = &c->before[step_of_set(c, k)];
+                const struct blkup_coldplug_step *s = &c->sets[k]->s.step;
+
+                b->nodes = calloc(c->n_devices + 1, sizeof(*b->nodes));
+                if (!b->nodes)
+                        return -ENOMEM;
+                for (size_t i = 0; i < c->n_devices; i++)
+                        if (c->devices[i]->came_ns && c->devices[i]->d.probe.start_ns &&
+                            c->devices[i]->d.probe.end_ns <= s->start_ns)
+                                b->nodes[b->n++] = (uint32_t) i;
+                b->nodes[b->n++] = (uint32_t) c->n_devices;
+        }
+        for (size_t i = 0; i < c->n_devices; i++) {
+                struct blkup_cold_before *b = &c->before[i];
+                uint64_t came_ns = c->devices[i]->came_ns;
+
+                b->nodes = calloc(c->n_sets + 1, sizeof(*b->nodes));
+                if (!b->nodes)
+                        return -ENOMEM;
+                b->nodes[b->n++] = (uint32_t) c->n_devices + 1;
+                for (size_t k = 0; came_ns && k < c->n_sets; k++)
+                        if (c->sets[k]->s.step.start_ns && c->sets[k]->s.step.start_ns < came_ns &&
+                            c->sets[k]->s.step.end_ns >= came_ns)
+                                b->nodes[b->n++] = (uint32_t) step_of_set(c, k);
+        }
+        return 0;
+}
+
 /* From the pool's graph: what is before `node`, as numbers of steps. */
 static int take_edges(struct blkup_coldplug *c, uint32_t node, size_t number, const uint32_t *numbers,
                       const bool *is_left_out, uint32_t *found, uint32_t cap)
@@ -219,7 +284,7 @@ static int take_edges(struct blkup_coldplug *c, uint32_t node, size_t number, co
         if (r < 0)
                 return r;
         n = n < cap ? n : cap;
-        b->nodes = calloc((size_t) n + 1, sizeof(*b->nodes));
+        b->nodes = calloc((size_t) n + 1 + c->n_sets, sizeof(*b->nodes));
         if (!b->nodes)
                 return -ENOMEM;
         for (uint32_t i = 0; i < n; i++) {
@@ -230,6 +295,11 @@ static int take_edges(struct blkup_coldplug *c, uint32_t node, size_t number, co
         if (is_first && device != BLKUP_COLDPLUG_NO_DEVICE &&
             c->devices[device]->d.probe.end_ns > c->settled_ns)
                 b->nodes[b->n++] = (uint32_t) device;
+        /* A file system of several devices is there when the kernel knows all of them. */
+        for (size_t k = 0; is_first && device != BLKUP_COLDPLUG_NO_DEVICE && k < c->n_sets; k++)
+                if (c->sets[k]->s.kind == BLKUP_COLDPLUG_BTRFS && c->devices[device]->d.uuid &&
+                    strcmp(c->sets[k]->s.uuid, c->devices[device]->d.uuid) == 0)
+                        b->nodes[b->n++] = (uint32_t) step_of_set(c, k);
         return 0;
 }
 
@@ -261,13 +331,8 @@ int blkup_cold_collect_edges(struct blkup_coldplug *c)
                 }
         }
         r = settled_after(c, &c->before[c->n_devices]);
-        for (size_t i = 0; r == 0 && i < c->n_devices; i++) {
-                c->before[i].nodes = calloc(1, sizeof(*c->before[i].nodes));
-                if (!c->before[i].nodes)
-                        r = -ENOMEM;
-                else
-                        c->before[i].nodes[c->before[i].n++] = (uint32_t) c->n_devices + 1;
-        }
+        if (r == 0)
+                r = take_set_edges(c);
         for (size_t i = 0; i < c->n_entries; i++) {
                 const uint32_t nodes[BLKUP_COLDPLUG_STAGES] = {
                         [BLKUP_COLDPLUG_FINISH] = c->cold[i].finish_node,
@@ -425,6 +490,8 @@ int blkup_cold_report(struct blkup_coldplug *c)
         }
         if (c->s.trace)
                 add_step(c, c->n_devices, first_id);
+        for (size_t i = 0; c->s.trace && i < c->n_sets; i++)
+                add_step(c, step_of_set(c, i), first_id);
         for (size_t i = 0; c->s.trace && i < c->n_entries; i++)
                 trace_entry(c, i, first_id);
         c->result.devices = devices;

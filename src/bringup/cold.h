@@ -268,15 +268,15 @@ blkup_pool_fn blkup_cold_run_finish, blkup_cold_run_check, blkup_cold_run_mount;
 void blkup_cold_fill_ops(struct blkup_coldplug *c);
 
 /* What had to end before: steps by one number each, the probes of devices first, then `settled` and the
- * search for devices at the start, then the stages of entries. One list a step, as long as the run's results
- * are. */
+ * search for devices at the start, then the stages of entries, then assemblies. One list a step, as long as
+ * the run's results are. */
 struct blkup_cold_before {
         uint32_t *nodes; /* owned */
         uint32_t n;
 };
 static inline size_t blkup_cold_n_steps(const struct blkup_coldplug *c)
 {
-        return c->n_devices + 2 + c->n_entries * BLKUP_COLDPLUG_STAGES;
+        return c->n_devices + 2 + c->n_entries * BLKUP_COLDPLUG_STAGES + c->n_sets;
 }
 /* cold-report.c: while the pool is still there, with the lock. */
 BLKUP_MUST_CHECK int blkup_cold_collect_edges(struct blkup_coldplug *c);

@@ -30,6 +30,7 @@
 #include "cold-disks.h"
 #include "fake-root.h"
 #include "host/uevent.h"
+#include "trace/path.h"
 
 #define MS UINT64_C(1000000)
 
@@ -549,6 +550,52 @@ static unsigned runs(void)
         return text ? (unsigned) strtoul(text, NULL, 10) : getenv("BLKUP_SOAK") ? 1000 : 30;
 }
 
+/* The trace has a span for each set that was made, and the path of the trace is the result's. */
+static void check_path(const struct blkup_coldplug_result *r, struct blkup_trace *t)
+{
+        struct blkup_path_step *path = NULL;
+        size_t n = 0, at = 0, n_made = 0, n_spans = 0;
+        uint64_t sum_ns = 0;
+
+        for (size_t i = 0; i < r->n_sets; i++)
+                n_made += r->sets[i]->step.end_ns > r->sets[i]->step.start_ns && r->sets[i]->step.start_ns;
+        for (uint64_t i = 0; i < blkup_trace_count(t); i++) {
+                struct blkup_span s;
+
+                assert_int_equal(blkup_trace_get(t, i, &s), 0);
+                n_spans += s.kind == BLKUP_SPAN_ASSEMBLE;
+        }
+        assert_true(n_made > 0);
+        assert_int_equal(n_spans, n_made);
+        assert_int_equal(blkup_trace_path(t, &path, &n), 0);
+        for (size_t i = 0; i < n; i++) {
+                struct blkup_span s;
+
+                assert_int_equal(blkup_trace_get(t, path[i].node, &s), 0);
+                sum_ns += s.end_ns - s.start_ns + path[i].wait_ns;
+                if (path[i].wait_ns > BLKUP_PATH_GAP_NS) {
+                        assert_true(at < r->n_path);
+                        assert_int_equal(r->path[at++].ns, path[i].wait_ns);
+                }
+                if (!blkup_path_is_told(s.kind, s.end_ns - s.start_ns))
+                        continue;
+                assert_true(at < r->n_path);
+                assert_string_equal(r->path[at].stage, s.name);
+                assert_string_equal(r->path[at].object, s.lane);
+                assert_int_equal(r->path[at++].ns, s.end_ns - s.start_ns);
+        }
+        assert_int_equal(at, r->n_path);
+        /* It is all of the time from the beginning to the end of the last step: nothing is left unexplained.
+         */
+        if (n > 0) {
+                struct blkup_span s;
+
+                assert_int_equal(blkup_trace_get(t, path[n - 1].node, &s), 0);
+                assert_int_equal(sum_ns, s.end_ns - r->start_ns);
+        }
+        free(path);
+}
+
 static void same_result_in_any_order(void **state)
 {
         struct world w;
@@ -566,14 +613,17 @@ static void same_result_in_any_order(void **state)
 
                 s.workers = 1 + i % 17;
                 s.no_cage = i % 50 > 0;
+                s.trace = blkup_trace_new(0);
                 w.delay_us = i % 4 * 700;
                 reset(&w, true);
                 assert_int_equal(blkup_coldplug_run(&s, &c, NULL), 0);
+                check_path(blkup_coldplug_result(c), s.trace);
                 describe(&w, blkup_coldplug_result(c), out, sizeof(out));
                 if (strcmp(out, expected) != 0)
                         print_error("run %u\n", i);
                 assert_string_equal(out, expected);
                 blkup_coldplug_unref(c);
+                (void) blkup_trace_unref(s.trace);
         }
         free_tables(&t);
         end_world(&w);
