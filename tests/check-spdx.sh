@@ -15,7 +15,7 @@ while IFS= read -r file; do
         case $file in
         LICENSES/* | COPYING) continue ;;
         # Data has no comments; its licence is that of its folder.
-        *.json | tests/golden/* | tests/fuzz/corpus/* | tests/fuzz/samples/* | tests/*/data/* | *.xz | *.img | *.svg | *.tsv) continue ;;
+        *.json | tests/golden/* | tests/fuzz/corpus/* | tests/fuzz/samples/* | tests/*/data/* | *.xz | *.img | *.svg | *.png | *.tsv) continue ;;
         src/cli/*) wants[$file]=GPL-2.0-or-later ;;
         src/* | include/*) wants[$file]=LGPL-2.1-or-later ;;
         *) wants[$file]=GPL-2.0-or-later ;;
