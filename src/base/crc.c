@@ -12,6 +12,45 @@
 
 #include "base/crc.h"
 
+#if BLKUP_IS_SMALL
+/* No tables, 12 KB less: a bit a step, which for what a probe has to check is still well below a millisecond.
+ */
+static uint64_t reflected(uint64_t poly, uint64_t crc, const uint8_t *p, size_t n)
+{
+        for (; n > 0; n--) {
+                crc ^= *p++;
+                for (int i = 0; i < 8; i++)
+                        crc = crc >> 1 ^ (crc & 1 ? poly : 0);
+        }
+        return crc;
+}
+
+uint32_t blkup_crc32(uint32_t crc, const void *p, size_t n)
+{
+        return (uint32_t) reflected(0xedb88320u, crc, p, n);
+}
+
+uint32_t blkup_crc32c_table(uint32_t crc, const void *p, size_t n)
+{
+        return (uint32_t) reflected(0x82f63b78u, crc, p, n);
+}
+
+uint16_t blkup_crc16(uint16_t crc, const void *p, size_t n)
+{
+        return (uint16_t) reflected(0xa001u, crc, p, n);
+}
+
+uint64_t blkup_crc64(uint64_t crc, const void *p, size_t n)
+{
+        for (const uint8_t *b = p; n > 0; n--) {
+                crc ^= (uint64_t) *b++ << 56;
+                for (int i = 0; i < 8; i++)
+                        crc = crc << 1 ^ (crc >> 63 ? UINT64_C(0x42f0e1eba9ea3693) : 0);
+        }
+        return crc;
+}
+#else
+
 #define BITS(i, s7, s6, s5, s4, s3, s2, s1, s0)                                                             \
         (((i) &1 ? (s7) : 0) ^ ((i) &2 ? (s6) : 0) ^ ((i) &4 ? (s5) : 0) ^ ((i) &8 ? (s4) : 0) ^            \
          ((i) &16 ? (s3) : 0) ^ ((i) &32 ? (s2) : 0) ^ ((i) &64 ? (s1) : 0) ^ ((i) &128 ? (s0) : 0))
@@ -112,6 +151,7 @@ uint64_t blkup_crc64(uint64_t crc, const void *p, size_t n)
                 crc = crc << 8 ^ ecma_table[(crc >> 56 ^ *b++) & 0xff];
         return crc;
 }
+#endif
 
 #if defined(__x86_64__)
 
@@ -186,7 +226,7 @@ static bool has_instruction(void)
 
 static uint32_t by_instruction(uint32_t crc, const uint8_t *p, size_t n)
 {
-        return reflected32(castagnoli_tables, crc, p, n);
+        return blkup_crc32c_table(crc, p, n);
 }
 
 static bool has_instruction(void)

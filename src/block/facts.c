@@ -9,7 +9,6 @@
 #include <linux/fs.h>
 #include <linux/major.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -190,11 +189,25 @@ static int facts_block(int *fd, const char *name, const char *sysfs, dev_t dev, 
         return 0;
 }
 
+/* All of s, digits alone. */
+static bool parse_decimal(const char *s, uint64_t *ret)
+{
+        uint64_t v = 0;
+
+        do
+                if (*s < '0' || *s > '9' || !blkup_mul(v, 10, &v) || !blkup_add(v, (uint64_t) (*s - '0'), &v))
+                        return false;
+        while (*++s);
+        *ret = v;
+        return true;
+}
+
 /* A UBI volume (ubi0_1) or a whole UBI device (ubi0): the name is where the link in sysfs leads. */
 static int facts_char(const char *name, const char *sysfs, dev_t dev, struct blkup_block_info *info,
                       struct blkup_error *err)
 {
         char path[512], target[512], number[32];
+        uint64_t bytes;
         const char *last;
         ssize_t n = -1;
 
@@ -207,15 +220,8 @@ static int facts_char(const char *name, const char *sysfs, dev_t dev, struct blk
         info->kind = BLKUP_BLOCK_CHAR;
         info->size_bytes = 1;
         if (make_path(path, sizeof(path), sysfs, "char", dev, "/data_bytes") &&
-            read_attribute(path, number, sizeof(number))) {
-                char *end;
-                unsigned long long v;
-
-                errno = 0;
-                v = strtoull(number, &end, 10);
-                if (errno == 0 && end != number && *end == '\0' && v > 0)
-                        info->size_bytes = v;
-        }
+            read_attribute(path, number, sizeof(number)) && parse_decimal(number, &bytes) && bytes > 0)
+                info->size_bytes = bytes;
         return 0;
 }
 

@@ -14,6 +14,10 @@
 #include "cli/size.h"
 #include "cli/timeline.h"
 
+/* The small build has no sentences, and the prober that is alone nothing but its answer (probe-only.c). */
+#define HAS_TABLE !BLKUP_ONLY_PROBE
+#define HAS_TIMELINE !BLKUP_ONLY_PROBE
+
 /* The version of docs/schema/probe.json: goes up when a field changes its meaning or disappears. */
 #define PROBE_JSON_SCHEMA 1
 
@@ -51,8 +55,10 @@ static const struct blkup_cli_option options[] = {
         { OPT_OUTPUT, 'o', "output", BLKUP_CLI_ARG, "MODE", "full value list device udev export",
           "full, value, device, udev or export, as blkid\n"
           "prints them (usual: full; on a terminal the table)" },
+#if HAS_TABLE
         { OPT_COLUMNS, 0, "columns", BLKUP_CLI_ARG, "LIST", NULL,
           "a table of these columns, see below; +LIST adds" },
+#endif
         { OPT_JSON, 0, "json", BLKUP_CLI_OPTIONAL_ARG, "lines", "lines",
           "JSON: all that is known, or the columns;\n"
           "lines: an object a line, as they come" },
@@ -75,11 +81,15 @@ static const struct blkup_cli_option options[] = {
           "nothing of the table that a partition stands in" },
         { OPT_NO_ENCODING, 'd', "no-encoding", BLKUP_CLI_NO_ARG, NULL, NULL,
           "full and export: values as they are" },
+#if !BLKUP_IS_SMALL
         { OPT_EXPLAIN, 0, "explain", BLKUP_CLI_NO_ARG, NULL, NULL,
           "every candidate, and the rule that decided" },
+#endif
+#if HAS_TABLE
         { OPT_BYTES, 'b', "bytes", BLKUP_CLI_NO_ARG, NULL, NULL, "table: sizes in bytes" },
         { OPT_NO_HEADINGS, 0, "noheadings", BLKUP_CLI_NO_ARG, NULL, NULL,
           "table: without the names of the columns" },
+#endif
         { OPT_FILES_FROM, 0, "files-from", BLKUP_CLI_ARG, "FILE", NULL,
           "many: names from FILE (- is standard input), one a\n"
           "line; in order, and a bad one ends nothing" },
@@ -95,7 +105,9 @@ static const struct blkup_cli_option options[] = {
           "that can do nothing else" },
         { OPT_IO_STATS, 0, "io-stats", BLKUP_CLI_OPTIONAL_ARG, "json", "json",
           "what it cost, a line a device on stderr" },
+#if HAS_TIMELINE
         { OPT_TIMELINE, 0, "timeline", BLKUP_CLI_ARG, "FILE", NULL, BLKUP_CLI_TIMELINE_HELP },
+#endif
         { OPT_DEBUG, 0, "debug", BLKUP_CLI_NO_ARG, NULL, NULL, "each read and each refusal, on stderr" },
         { OPT_PROBE, 'p', "probe", BLKUP_CLI_NO_ARG, NULL, NULL,
           "for blkid's sake: this command always probes" },
@@ -317,6 +329,8 @@ static int check_request(const struct blkup_cli_command *self, struct request *q
                 q->mode = BLKUP_CLI_PROBE_MODE_EXPLAIN;
         else if (q->is_many)
                 return 0;
+        else if (!HAS_TABLE)
+                return q->partitions ? blkup_cli_usage_error(self, "--partitions goes with --json") : 0;
         else if (q->has_columns || (!q->has_mode && q->partitions) ||
                  (!q->has_mode && q->show.n == 0 && !q->no_encoding && isatty(STDOUT_FILENO)))
                 q->mode = BLKUP_CLI_PROBE_MODE_TABLE;
@@ -367,7 +381,8 @@ static int set_up(const struct blkup_cli_command *self, struct run *run)
                                          (q->partitions ? BLKUP_PROBE_PARTITIONS : 0u) |
                                          (q->explain ? BLKUP_PROBE_EXPLAIN : 0u) |
                                          (q->no_part_entry ? BLKUP_PROBE_NO_PART_ENTRY : 0u));
-        blkup_probe_set_trace(p, run->trace);
+        if (HAS_TIMELINE)
+                blkup_probe_set_trace(p, run->trace);
         if (!q->no_cage)
                 run->is_caged = blkup_cli_probe_start_cage(self->name, p, q->timeline != NULL || q->is_many);
         if (q->debug || environment_wants_debug())
@@ -383,7 +398,7 @@ static int print_answer(struct run *run, const struct blkup_cli_probe_answer *a)
 
         switch (q->mode) {
         case BLKUP_CLI_PROBE_MODE_JSON:
-                if (run->columns)
+                if (HAS_TABLE && run->columns)
                         r = blkup_cli_probe_columns_json(run->columns, &run->json, a);
                 else
                         blkup_cli_probe_json_device(&run->json, a, &q->show, q->partitions, q->explain);
@@ -638,7 +653,7 @@ static int finish_timeline(const struct run *run, int code)
 {
         struct blkup_error err = { 0 };
 
-        if (!run->request->timeline)
+        if (!HAS_TIMELINE || !run->request->timeline)
                 return code;
         if (blkup_cli_write_timeline(run->trace, "blkup probe", run->request->timeline, &err) < 0) {
                 blkup_cli_error("probe", "%s", err.message);
@@ -675,14 +690,14 @@ static int make_run(const struct blkup_cli_command *self, const struct request *
                 .request = q,
                 .text = { .mode = q->mode, .show = &q->show, .no_encoding = q->no_encoding },
         };
-        if (q->mode == BLKUP_CLI_PROBE_MODE_TABLE || q->has_columns)
+        if (HAS_TABLE && (q->mode == BLKUP_CLI_PROBE_MODE_TABLE || q->has_columns))
                 r = blkup_cli_probe_columns_new(q->columns, &run->columns, &unknown, &len);
         if (r == -EINVAL)
                 return blkup_cli_usage_error(self, "--columns: unknown column '%.*s'; known: %s",
                                              (int) (len > 200 ? 200 : len), unknown,
                                              blkup_cli_probe_column_names(known, sizeof(known)));
         run->probe = blkup_probe_new();
-        if (q->timeline)
+        if (HAS_TIMELINE && q->timeline)
                 run->trace = blkup_trace_new(0);
         if (q->stats != NO_STATS)
                 run->costs = calloc(q->n_devices, sizeof(*run->costs));
@@ -724,7 +739,8 @@ static void free_names(struct request *q)
 static void free_run(struct run *run)
 {
         blkup_probe_unref(run->probe);
-        blkup_trace_unref(run->trace);
+        if (HAS_TIMELINE)
+                blkup_trace_unref(run->trace);
         blkup_cli_probe_columns_free(run->columns);
         free(run->costs);
 }
@@ -769,6 +785,8 @@ const struct blkup_cli_command blkup_cli_command_probe = {
         .options = options,
         .n_options = BLKUP_ARRAY_SIZE(options),
         .usage_exit = BLKUP_CLI_PROBE_EXIT_OTHER,
+#if HAS_TABLE
         .print_more = blkup_cli_probe_print_column_help,
+#endif
         .run = run_probe,
 };

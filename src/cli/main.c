@@ -8,12 +8,14 @@
 /* The table of commands, in the order of their help. */
 static const struct blkup_cli_command *const commands[] = {
         &blkup_cli_command_probe,
+#if !BLKUP_ONLY_PROBE
         &blkup_cli_command_mount,
         &blkup_cli_command_umount,
         &blkup_cli_command_findfs,
         &blkup_cli_command_modules,
         &blkup_cli_command_modprobe,
         &blkup_cli_command_lsmod,
+#endif
 #if !BLKUP_IS_SMALL
         &blkup_cli_command_coldplug,
         &blkup_cli_command_blkid,

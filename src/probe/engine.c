@@ -572,7 +572,9 @@ static void decide(struct blkup_probe *p)
 void blkup_engine_run(struct blkup_probe *p)
 {
         decide(p);
-        if ((p->flags & BLKUP_PROBE_EXPLAIN) && p->view.size > 0 && !p->block->info.is_private_dm)
+        /* The small build has no sentences. */
+        if (!BLKUP_IS_SMALL && (p->flags & BLKUP_PROBE_EXPLAIN) && p->view.size > 0 &&
+            !p->block->info.is_private_dm)
                 blkup_explain(p);
 }
 

@@ -184,7 +184,7 @@ static void judge_features(struct blkup_probe *p)
 {
         struct blkup_kernel k;
 
-        if (p->n_candidates == 0)
+        if (BLKUP_IS_SMALL || p->n_candidates == 0)
                 return;
         blkup_kernel_here(&k);
         for (unsigned i = 0; i < p->n_candidates; i++)
