@@ -4,6 +4,7 @@
  * named and over a blank stick. A program of its own, because blkup itself never links libblkid.
  *
  * usage: in-process ROUNDS BLANK FILE...
+ *        in-process cage          from the fork of a cage's child to its first answer
  */
 #include <blkid/blkid.h>
 #include <blkup/probe.h>
@@ -105,10 +106,51 @@ static void compare(const char *what, const char *name_a, int (*a)(const char *)
                found_a, n, name_b, best_b, found_b, best_a / best_b);
 }
 
+static int compare_times(const void *a, const void *b)
+{
+        uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
+
+        return (x > y) - (x < y);
+}
+
+/* A child each time, as a device has one whose parser died, or the first of a run; the device is in memory.
+ */
+static int time_cages(void)
+{
+        static uint64_t ns[501];
+
+        for (size_t i = 0; i < sizeof(ns) / sizeof(ns[0]); i++) {
+                struct blkup_block_memory m;
+                enum blkup_verdict verdict;
+                uint64_t start;
+
+                prober = blkup_probe_new();
+                if (!prober)
+                        return 1;
+                blkup_block_memory_init(&m, sizeof(blank_bytes), 512);
+                if (blkup_block_memory_add(&m.block, 0, blank_bytes, sizeof(blank_bytes)) < 0)
+                        return 1;
+                start = blkup_now_ns();
+                if (blkup_probe_set_cage(prober, true) < 0 ||
+                    blkup_probe_block(prober, &m.block, &verdict, NULL) < 0)
+                        return 1;
+                ns[i] = blkup_now_ns() - start;
+                (void) blkup_block_close(&m.block);
+                (void) blkup_probe_unref(prober);
+        }
+        qsort(ns, sizeof(ns) / sizeof(ns[0]), sizeof(ns[0]), compare_times);
+        printf("cage: fork to first answer, of %zu: median %.0f us, least %.0f us\n",
+               sizeof(ns) / sizeof(ns[0]), (double) ns[sizeof(ns) / sizeof(ns[0]) / 2] / 1e3,
+               (double) ns[0] / 1e3);
+        return 0;
+}
+
 int main(int argc, char **argv)
 {
         int rounds;
 
+        if (argc == 2 && strcmp(argv[1], "cage") == 0)
+                return time_cages();
         if (argc < 4) {
                 fprintf(stderr, "usage: in-process ROUNDS BLANK FILE...\n");
                 return 2;
