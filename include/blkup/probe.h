@@ -174,6 +174,9 @@ struct blkup_hit_info blkup_probe_hit(const struct blkup_probe *p, size_t i); /*
 /* Partitions in table order; 0 without BLKUP_PROBE_PARTITIONS. */
 size_t blkup_probe_n_partitions(const struct blkup_probe *p);
 const struct blkup_partition *blkup_probe_partition(const struct blkup_probe *p, size_t i); /* NULL beyond */
+/* Does the table have more of them: than are listed (1024, and of a dos table 260), or than could be read?
+ * blkup_probe_trouble() says which. */
+bool blkup_probe_partitions_are_cut(const struct blkup_probe *p);
 
 /*
  * Why: all that could be on the device, and the rule that decided about each. Only after a run with

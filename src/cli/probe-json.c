@@ -132,6 +132,10 @@ static void put_partitions(struct blkup_json *j, const struct blkup_probe *p)
                 blkup_json_end_object(j);
         }
         blkup_json_end_array(j);
+        if (blkup_probe_partitions_are_cut(p)) {
+                blkup_json_key(j, "partitions_cut");
+                blkup_json_bool(j, true);
+        }
 }
 
 void blkup_cli_probe_json_device(struct blkup_json *j, const struct blkup_cli_probe_answer *a,

@@ -198,6 +198,7 @@ static void part_begin(struct blkup_entries *e)
 
         l->p->n_partitions = 0;
         l->p->partitions_cut = false;
+        e->is_cut = false;
 }
 
 static bool part_entry(struct blkup_entries *e, const struct blkup_entry *entry)
@@ -251,6 +252,7 @@ static bool look_tables(struct blkup_probe *p, const struct blkup_table **ret)
                 if (o != BLKUP_NOT_THIS || p->view.reason)
                         debug_outcome(p, t->name, o);
                 if (o == BLKUP_FOUND) {
+                        p->partitions_cut |= list.entries.is_cut;
                         *ret = t;
                         return true;
                 }
@@ -307,6 +309,9 @@ static void describe(struct blkup_probe *p, unsigned intolerant, const struct bl
         }
         if (p->verdict == BLKUP_VERDICT_NOTHING && p->trouble[0] != '\0')
                 p->verdict = BLKUP_VERDICT_UNKNOWN;
+        if (p->n_partitions > 0 && p->partitions_cut && p->trouble[0] == '\0')
+                (void) snprintf(p->trouble, sizeof(p->trouble),
+                                "the table has more than the %u partitions that are listed", p->n_partitions);
 }
 
 /* One way through the stages; each call says what is to be read next. */

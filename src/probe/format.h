@@ -260,6 +260,7 @@ struct blkup_entry {
 struct blkup_entries {
         void (*begin)(struct blkup_entries *e);
         bool (*entry)(struct blkup_entries *e, const struct blkup_entry *p);
+        bool is_cut; /* set by a table that has more of them than it follows */
 };
 
 struct blkup_table {

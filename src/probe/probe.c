@@ -323,6 +323,11 @@ const struct blkup_partition *blkup_probe_partition(const struct blkup_probe *p,
         return i < p->n_partitions ? &p->partitions[i] : NULL;
 }
 
+bool blkup_probe_partitions_are_cut(const struct blkup_probe *p)
+{
+        return p->partitions_cut;
+}
+
 /* Different units of `unit` bytes among the reads: a read is counted where no earlier one was. */
 static uint64_t count_units(const struct blkup_probe *p, uint64_t unit)
 {

@@ -130,6 +130,29 @@ value '.devices[0].partitions[0] | del(.uuid)' \
         '{"number":1,"scheme":"gpt","start_sectors":2048,"size_sectors":8192,"type":"c12a7328-f81f-11d2-ba4b-00a0c93ec93b","name":"system boot"}'
 value '.devices[0].partitions[1].uuid' '"1f0e0d0c-0b0a-0908-0706-050403020100"'
 value '.devices[0].partitions[1].flags' '"0x8000000000000000"'
+json 'partitions of gpt, all of them' 0 --partitions gpt.img
+value '.devices[0] | has("partitions_cut")' false
+# More than are listed: told, not hidden. 2048 entries from sector 4096 on, a sector each.
+python3 - many.img <<'END'
+import struct, sys, uuid, zlib
+n = 1100
+array = b''.join(uuid.UUID('0FC63DAF-8483-4772-8E79-3D69D8477DE4').bytes_le + uuid.UUID(int=i + 1).bytes_le +
+                 struct.pack('<QQQ', 4096 + i, 4096 + i, 0) + bytes(72) for i in range(n))
+size, first, last = 8192, 2 + len(array) // 512 + 1, 8192 - 34
+head = struct.pack('<8sIIIIQQQQ16sQIII', b'EFI PART', 0x10000, 92, 0, 0, 1, size - 1, first, last, bytes(16), 2, n, 128,
+                   zlib.crc32(array))
+head = head[:16] + struct.pack('<I', zlib.crc32(head)) + head[20:]
+mbr = bytes(446) + bytes([0, 0, 2, 0, 0xee, 255, 255, 255]) + struct.pack('<II', 1, size - 1) + bytes(48) + b'\x55\xaa'
+with open(sys.argv[1], 'wb') as image:
+    image.write(mbr + head.ljust(512, b'\0') + array)
+    image.truncate(size * 512)
+END
+run "$blkup" probe --json --partitions many.img
+is 'partitions cut: exit' "$code" 0
+is 'partitions cut: so many' "$(jq -c '.devices[0] | [(.partitions | length), .partitions_cut, .pttype]' out.txt)" '[1024,true,"gpt"]'
+is 'partitions cut: warned' "$(cat err.txt)" \
+        'blkup: probe: many.img: warning: the table has more than the 1024 partitions that are listed'
+[ -z "$schema" ] || is 'partitions cut: the schema' "$(validate "$schema/probe.json" out.txt 2>&1)" ''
 json 'partitions of dos' 0 --partitions dos.img
 value '[.devices[0].partitions[].number]' '[1,2,5,6]'
 value '[.devices[0].partitions[].type]' '["0x83","0x5","0x82","0x83"]'

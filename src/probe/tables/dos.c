@@ -81,8 +81,10 @@ static bool tell(struct listing *l, unsigned number, const struct blkup_mbr_entr
                 .disk_id = l->disk_id,
         };
 
-        if (l->n_starts == BLKUP_ARRAY_SIZE(l->starts))
+        if (l->n_starts == BLKUP_ARRAY_SIZE(l->starts)) {
+                l->e->is_cut = true;
                 return false;
+        }
         l->starts[l->n_starts++] = start;
         return l->e->entry(l->e, &entry);
 }
@@ -154,6 +156,7 @@ static enum blkup_outcome list_logicals(struct listing *l, uint64_t first, uint6
                 if (i == BLKUP_MBR_ENTRIES)
                         return BLKUP_FOUND;
         }
+        l->e->is_cut = true;
         return BLKUP_FOUND;
 }
 
