@@ -126,7 +126,7 @@ static int read_links(struct table *t, int dir_fd, const char *name, const char 
 
         fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
-                return 0;
+                return errno == EMFILE || errno == ENFILE ? -errno : 0;
         r = blkup_host_list(&t->pool, fd, BLKUP_SYSFS_MAX_LINKS, ret, ret_n);
         return r == -ENOMEM || r == -E2BIG ? r : 0; /* else: the device is going away */
 }
@@ -294,6 +294,12 @@ static int read_devno(int dir_fd, const char *uevent, struct blkup_sysblock *b)
         return 0;
 }
 
+/* Of descriptors: what cannot be opened for that is not gone. */
+static bool is_shortage(int error)
+{
+        return error == -EMFILE || error == -ENFILE;
+}
+
 /* Everything of the device whose folder is dir_fd. name: may be NULL, then the link or the uevent tells it;
  * link: may be "". -ENODEV: it is going away, or is no block device. */
 static int read_block(struct table *t, int dir_fd, const char *name, const char *link, unsigned want,
@@ -307,6 +313,9 @@ static int read_block(struct table *t, int dir_fd, const char *name, const char 
         int r;
 
         r = blkup_host_attribute(dir_fd, "uevent", uevent, sizeof(uevent));
+        /* The first of its files: where there is a descriptor for it there is one for each other. */
+        if (is_shortage(r))
+                return r;
         if (r < 0)
                 uevent[0] = '\0';
         if (blkup_host_attribute_u64(dir_fd, "size", &b.size_sectors) < 0)
@@ -377,7 +386,7 @@ static int add_block(struct table *t, const char *root, const char *path, const 
         t->blocks[t->public.n++] = b;
         return 0;
 skip:
-        if (r == -ENOMEM || r == -E2BIG || r == -EMFILE || r == -ENFILE)
+        if (r == -ENOMEM || r == -E2BIG || is_shortage(r))
                 return r;
         t->public.n_skipped++;
         return 0;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -502,6 +503,43 @@ static bool has_alias(const struct blkup_modaliases *m, const char *alias)
         return false;
 }
 
+/* A device whose files cannot be opened for want of descriptors has not gone: it is an error, or all are
+ * there. */
+static void without_descriptors_nothing_is_left_out(void **state)
+{
+        struct rlimit usual, few;
+        struct fake_root f;
+        int first = open("/dev/null", O_RDONLY | O_CLOEXEC), refused = 0, whole = 0;
+
+        (void) state;
+        assert_true(first >= 0);
+        assert_int_equal(close(first), 0);
+        make_machine(&f);
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+        few = usual;
+        for (unsigned more = 0; more < 8; more++) {
+                struct blkup_sysblocks *t = NULL;
+                int r;
+
+                few.rlim_cur = (rlim_t) first + more;
+                assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+                r = blkup_sysblocks_load(f.path, BLKUP_SYSFS_ALL, &t, NULL);
+                assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+                if (r < 0) {
+                        assert_int_equal(r, -EMFILE);
+                        refused++;
+                        continue;
+                }
+                check_basics(t);
+                check_details(t);
+                whole++;
+                (void) blkup_sysblocks_free(t);
+        }
+        assert_true(refused > 0);
+        assert_true(whole > 0);
+        fake_root_remove(&f);
+}
+
 static void aliases_are_gathered_once_each(void **state)
 {
         struct fake_root f;
@@ -674,6 +712,7 @@ int main(void)
                 cmocka_unit_test(devices_that_make_no_sense_are_left_out),
                 cmocka_unit_test(cut_or_changed_it_stays_sane),
                 cmocka_unit_test(each_allocation_may_fail),
+                cmocka_unit_test(without_descriptors_nothing_is_left_out),
                 cmocka_unit_test(aliases_are_gathered_once_each),
                 cmocka_unit_test(the_walk_is_bounded),
                 cmocka_unit_test(the_machine_itself_is_read),
