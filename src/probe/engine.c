@@ -138,6 +138,8 @@ static bool look_superblocks(struct blkup_probe *p, unsigned n, bool late)
                                 note_open(p, f->name);
                         } else {
                                 p->state[k] = BLKUP_STATE_REFUSED;
+                                if (o == BLKUP_DAMAGED && (f->flags & BLKUP_PRECIOUS))
+                                        note_open(p, f->name);
                         }
                 }
                 if (p->state[k] == BLKUP_STATE_HIT &&

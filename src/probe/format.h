@@ -221,6 +221,8 @@ enum blkup_format_flag {
         BLKUP_WHOLE_ONLY = 1 << 1,  /* looked for on regular files and whole disks, not on partitions */
         BLKUP_EVERY_MAGIC = 1 << 2, /* refused at one magic, the next row is tried (else the type is over) */
         BLKUP_LATE = 1 << 3,        /* looked for last, and only when nothing was found (--strict: always) */
+        BLKUP_PRECIOUS =
+                1 << 4, /* damaged, it is still not "nothing": that can be said of no device with its magic */
 };
 
 struct blkup_format {

@@ -4,6 +4,10 @@
  * Specification" 1.1.1 (headers; big-endian). No checksum is verified: a header that an interrupted
  * cryptsetup left behind must still be named, because what lies behind it must not be formatted over.
  *
+ * A header of version 2 that says it belongs elsewhere is damaged, or a copy. util-linux says "nothing" then,
+ * and who takes that for "may be formatted" loses all that is behind it, which the second header could still
+ * open: here the answer is that nothing can be said.
+ *
  * The secondary header of LUKS2 is a matter of wipefs, not of probing: alone it is nothing.
  */
 #include "probe/formats/fields.h"
@@ -40,6 +44,6 @@ static enum blkup_outcome check(struct blkup_view *v, const struct blkup_hit *hi
 
 extern const struct blkup_format blkup_format_crypto_LUKS;
 const struct blkup_format blkup_format_crypto_LUKS = {
-        .name = "crypto_LUKS", .usage = BLKUP_USAGE_CRYPTO,
+        .name = "crypto_LUKS", .usage = BLKUP_USAGE_CRYPTO, .flags = BLKUP_PRECIOUS,
         .magics = magics, .n_magics = BLKUP_ARRAY_SIZE(magics), .check = check,
 };
