@@ -238,6 +238,10 @@ void blkup_cage_child(int fd, struct blkup_cage_shared *s, void *memory, bool ha
         for (;;) { /* ends: hear() leaves when the parent is gone */
                 char word = hear(fd);
 
+                if (word == BLKUP_CAGE_HELLO) {
+                        say(fd, BLKUP_CAGE_DONE);
+                        continue;
+                }
                 /* What else a plan follows from is in its key. */
                 if (memcmp(p->excluded, s->excluded, sizeof(p->excluded)) != 0) {
                         memcpy(p->excluded, s->excluded, sizeof(p->excluded));

@@ -10,6 +10,7 @@ enum {
         /* to the child */
         BLKUP_CAGE_RUN = 'R',
         BLKUP_CAGE_SEARCH = 'S',
+        BLKUP_CAGE_HELLO = 'H', /* answered with DONE, and nothing else */
         BLKUP_CAGE_ANSWER = 'A',
         /* from the child */
         BLKUP_CAGE_NO_SECCOMP = 'n',

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "block/file.h"
@@ -29,16 +30,18 @@ static void *carve(uint8_t **at, size_t n)
 #define PARTS_BYTES (sizeof(struct blkup_partition) * BLKUP_MAX_PARTITIONS)
 #define LOG_BYTES (sizeof(struct blkup_read_log) * BLKUP_MAX_READS)
 
+#define REST_BYTES                                                                                          \
+        (sizeof(struct blkup_probe) + FINDS_BYTES + PARTS_BYTES + LOG_BYTES + CANDIDATES_BYTES + 5 * 64)
+
 size_t blkup_probe_bytes(void)
 {
-        return ARENA_BYTES + sizeof(struct blkup_probe) + FINDS_BYTES + PARTS_BYTES + LOG_BYTES +
-               CANDIDATES_BYTES + 5 * 64;
+        return ARENA_BYTES + REST_BYTES;
 }
 
-struct blkup_probe *blkup_probe_build(void *memory)
+/* The prober itself is the first in `rest`. */
+static struct blkup_probe *build(uint8_t *arena, void *rest)
 {
-        uint8_t *at =
-                (uint8_t *) memory + ARENA_BYTES; /* the arena comes first: it wants a page's alignment */
+        uint8_t *at = rest;
         struct blkup_probe *p = carve(&at, sizeof(*p));
 
         memset(p, 0, sizeof(*p));
@@ -49,7 +52,7 @@ struct blkup_probe *blkup_probe_build(void *memory)
         p->partitions = carve(&at, PARTS_BYTES);
         p->log = carve(&at, LOG_BYTES);
         p->candidates = carve(&at, CANDIDATES_BYTES);
-        p->arena = memory;
+        p->arena = arena;
         p->arena_size = ARENA_BYTES;
         p->budget = BLKUP_DEFAULT_BUDGET;
         blkup_found_reset(p->table);
@@ -62,15 +65,31 @@ void *blkup_probe_usual_part(void *memory)
         return (uint8_t *) memory + ARENA_BYTES;
 }
 
+/* The arena comes first: it wants a page's alignment. */
+struct blkup_probe *blkup_probe_build(void *memory)
+{
+        return build(memory, blkup_probe_usual_part(memory));
+}
+
 struct blkup_probe *blkup_probe_new(void)
 {
         struct blkup_probe *p;
-        void *memory = NULL;
+        uint8_t *arena;
+        void *rest;
 
-        /* One block, which the kernel backs only where it is touched. */
-        if (posix_memalign(&memory, 4096, blkup_probe_bytes()) != 0)
+        /* The kernel backs it only where it is touched. Not of malloc(), which would map it as well: a
+         * checker of memory (valgrind) does not see what a ring reads, and would take it for never written.
+         */
+        arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                     -1, 0);
+        if (arena == MAP_FAILED)
                 return NULL;
-        p = blkup_probe_build(memory);
+        rest = malloc(REST_BYTES);
+        if (!rest) {
+                (void) munmap(arena, ARENA_BYTES);
+                return NULL;
+        }
+        p = build(arena, rest);
         /* Without a ring (no memory) reads go by pread. It makes no system call before its first use. */
         p->ring = blkup_uring_new(0);
         return p;
@@ -81,7 +100,8 @@ struct blkup_probe *blkup_probe_unref(struct blkup_probe *p)
         if (p) {
                 (void) blkup_cage_unref(p->cage);
                 (void) blkup_uring_unref(p->ring);
-                free(p->arena);
+                (void) munmap(p->arena, ARENA_BYTES);
+                free(p);
         }
         return NULL;
 }
