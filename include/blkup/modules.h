@@ -157,6 +157,7 @@ struct blkup_module_load_options {
         const char *const *sequential; /* modules while which nothing else is loaded */
         size_t n_sequential;
         struct blkup_trace *trace;     /* may be NULL */
+        unsigned first_worker; /* what workers' numbers in the trace begin with: others may use it, too */
         const struct blkup_module_backend *backend; /* NULL: the kernel */
         const uint64_t *costs_ns;      /* of each node, for the order; NULL: by the size of its file */
 };

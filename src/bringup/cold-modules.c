@@ -65,6 +65,7 @@ static void load(struct blkup_coldplug *c, struct blkup_module_plan *p)
         struct blkup_module_load_options o = {
                 .wait_ns = 3 * blkup_cold_device_ns(c),
                 .trace = c->s.trace,
+                .first_worker = BLKUP_POOL_MAX_WORKERS, /* above those of the bring-up's own graph */
                 .backend = c->ops.modules,
         };
         struct blkup_module_load *l = NULL;

@@ -71,6 +71,7 @@ struct context {
         atomic_uint_least64_t ahead_bytes;
         atomic_size_t next_ahead; /* job whose file is asked for next */
         bool readahead;
+        unsigned first_worker;
         uint64_t first_id; /* of the trace's spans: that of node i is first_id + i; 0: no trace */
         struct job *jobs;
         size_t n_jobs;
@@ -365,7 +366,7 @@ static void add_spans(struct context *c, struct blkup_pool *p, uint32_t node, co
                                                   .start_ns = r->prepare_start_ns,
                                                   .end_ns = r->prepare_end_ns,
                                                   .bytes = j->file_bytes,
-                                                  .worker = j->prepare_worker,
+                                                  .worker = c->first_worker + j->prepare_worker,
                                                   .error = j->prepare_error,
                                                   .id = c->first_id + j->prepare_node,
                                           });
@@ -377,7 +378,7 @@ static void add_spans(struct context *c, struct blkup_pool *p, uint32_t node, co
                                           .start_ns = r->start_ns,
                                           .end_ns = r->end_ns,
                                           .bytes = r->size_bytes,
-                                          .worker = worker,
+                                          .worker = c->first_worker + worker,
                                           .error = error,
                                           .id = c->first_id + node,
                                           .after = after,
@@ -769,6 +770,7 @@ static int make_context(struct blkup_module_plan *p, const struct blkup_module_l
         atomic_init(&c->refs, 1);
         (void) pthread_mutex_init(&c->lock, NULL);
         c->trace = o->trace;
+        c->first_worker = o->first_worker;
         c->first_id = blkup_trace_ids(o->trace, 2 * (uint64_t) n + 1);
         c->backend = o->backend ? *o->backend : (struct blkup_module_backend){ .load = kernel_load };
         c->root = strdup(m->root);

@@ -20,6 +20,7 @@
 #include "fail-alloc.h"
 #include "fake-root.h"
 #include "sync/pool.h"
+#include "trace/path.h"
 
 /* ---- an index: a trie without merged chains ---- */
 
@@ -324,6 +325,36 @@ static void sequential_is_alone(void **state)
         (void) blkup_module_load_free(l);
 }
 
+/* big needs mid, and mid base: that chain decided, and the trace says so. */
+static void the_trace_knows_what_waited_for_what(void **state)
+{
+        static const char *const chain[] = { "base", "mid", "big" };
+        struct setting *s = *state;
+        struct blkup_trace *t = blkup_trace_new(0);
+        struct blkup_path_step *path = NULL;
+        struct blkup_module_load *l;
+        size_t n = 0;
+
+        assert_non_null(t);
+        s->k.take_ns = 20000000u;
+        assert_int_equal(blkup_module_plan_add(s->p, "big", NULL, NULL), 0);
+        assert_int_equal(blkup_module_plan_add(s->p, "other", NULL, NULL), 0);
+        l = load(s, (struct blkup_module_load_options){ .workers = 8, .trace = t, .first_worker = 256 });
+        assert_int_equal(blkup_trace_path(t, &path, &n), 0);
+        assert_int_equal(n, 3);
+        for (size_t i = 0; i < n; i++) {
+                struct blkup_span span;
+
+                assert_int_equal(blkup_trace_get(t, path[i].node, &span), 0);
+                assert_string_equal(span.lane, chain[i]);
+                assert_int_equal(path[i].why, i > 0 ? BLKUP_PATH_AFTER : BLKUP_PATH_FIRST);
+                assert_true(span.worker >= 256);
+        }
+        free(path);
+        (void) blkup_trace_unref(t);
+        (void) blkup_module_load_free(l);
+}
+
 static void blacklist_drops_aliases_only(void **state)
 {
         struct setting *s = *state;
@@ -451,6 +482,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(once_in_a_hundred_runs, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(a_load_that_hangs_is_left, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(sequential_is_alone, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(the_trace_knows_what_waited_for_what, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(blacklist_drops_aliases_only, set_up, tear_down),
                 cmocka_unit_test(schedules_near_the_bound),
                 cmocka_unit_test(without_memory),
