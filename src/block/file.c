@@ -228,13 +228,17 @@ static int read_batch(struct blkup_block_file *f, struct blkup_block_request *r,
                                                         : read_one_by_one(f, r + taken, n - taken));
 }
 
-static void answer_with_zeroes(const struct blkup_block_file *f, struct blkup_block_request *r)
+/* true: all of it that lies on the device is in a hole, and answered. */
+static bool answer_from_hole(struct blkup_block_file *f, struct blkup_block_request *r)
 {
-        uint64_t size = f->block.info.size_bytes, there = size - blkup_min(r->at, size);
+        uint64_t size = f->block.info.size_bytes, len = blkup_min(r->len, size - blkup_min(r->at, size));
 
-        r->done_bytes = (int64_t) blkup_min(r->len, there);
+        if (!blkup_holes_have(&f->holes, f->fd, r->at, len))
+                return false;
+        r->done_bytes = (int64_t) len;
         r->ns = 0;
-        memset(r->to, 0, (size_t) r->done_bytes);
+        memset(r->to, 0, (size_t) len);
+        return true;
 }
 
 /* What lies in holes is not read; the others are, so many at a time. A question about a hole is a submission
@@ -246,9 +250,7 @@ static int read_between_holes(struct blkup_block_file *f, struct blkup_block_req
         int submissions = -f->holes.questions;
 
         for (size_t i = 0; i < n; i++) {
-                if (blkup_holes_have(&f->holes, f->fd, r[i].at, r[i].len)) {
-                        answer_with_zeroes(f, &r[i]);
-                } else {
+                if (!answer_from_hole(f, &r[i])) {
                         which[taken] = i;
                         sent[taken++] = r[i];
                 }

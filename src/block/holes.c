@@ -54,10 +54,17 @@ bool blkup_holes_have(struct blkup_holes *h, int fd, uint64_t at, uint64_t len)
                 h->is_on = false;
                 return false;
         }
-        /* ENXIO: no data from here on. */
-        if (next < 0 || (uint64_t) next > at) {
+        /* ENXIO: no data from here on, to where the file ends now: what has been cut off meanwhile is not
+         * zero but gone. */
+        if (next < 0) {
+                h->questions++;
+                next = lseek(fd, 0, SEEK_END);
+                if (next < 0 || (uint64_t) next <= at)
+                        return false;
+        }
+        if ((uint64_t) next > at) {
                 h->hole_from = at;
-                h->hole_to = next < 0 ? UINT64_MAX : (uint64_t) next;
+                h->hole_to = (uint64_t) next;
                 return len <= h->hole_to - at;
         }
         h->questions++;
