@@ -119,21 +119,22 @@ enum blkup_mount_call {
 /* A refusal or failure of our own, which no errno says. */
 enum blkup_mount_reason {
         BLKUP_MOUNT_REASON_NONE = 0,
-        BLKUP_MOUNT_REASON_NO_TAG,      /* no device carries it */
-        BLKUP_MOUNT_REASON_TWO_DEVICES, /* device and other */
-        BLKUP_MOUNT_REASON_HIBERNATED,  /* other: the device with the image */
-        BLKUP_MOUNT_REASON_LOOP_IN_USE, /* other: the loop device that has the file already */
+        BLKUP_MOUNT_REASON_NO_TAG,         /* no device carries it */
+        BLKUP_MOUNT_REASON_TWO_DEVICES,    /* device and other */
+        BLKUP_MOUNT_REASON_HIBERNATED,     /* other: the device with the image */
+        BLKUP_MOUNT_REASON_LOOP_IN_USE,    /* other: the loop device that has the file already */
         BLKUP_MOUNT_REASON_LOOP_READ_ONLY, /* rw in words, and the file cannot be written */
-        BLKUP_MOUNT_REASON_WRONG_DEVICE, /* the path led to another device when the kernel opened it */
-        BLKUP_MOUNT_REASON_PARENT,      /* other: the mount point that it needs, which failed */
-        BLKUP_MOUNT_REASON_TIMEOUT,     /* --wait is over */
-        BLKUP_MOUNT_REASON_TYPE_NAME,   /* a type name with characters that none has */
-        BLKUP_MOUNT_REASON_NOT_LISTED,  /* another type than the list names: type */
+        BLKUP_MOUNT_REASON_WRONG_DEVICE,   /* the path led to another device when the kernel opened it */
+        BLKUP_MOUNT_REASON_PARENT,         /* other: the mount point that it needs, which failed */
+        BLKUP_MOUNT_REASON_TIMEOUT,        /* --wait is over */
+        BLKUP_MOUNT_REASON_TYPE_NAME,      /* a type name with characters that none has */
+        BLKUP_MOUNT_REASON_NOT_LISTED,     /* another type than the list names: type */
         BLKUP_MOUNT_REASON_NO_HELPER,
         BLKUP_MOUNT_REASON_HELPER_CODE, /* code: its exit code */
         BLKUP_MOUNT_REASON_NOT_MOUNTED, /* umount, remount */
         BLKUP_MOUNT_REASON_VERITY,      /* options that need veritysetup */
         BLKUP_MOUNT_REASON_SAME_PLACE,  /* this very file system is what is mounted there */
+        BLKUP_MOUNT_REASON_OFFSET,      /* it lies beyond the end of the image: file, offset_bytes */
         BLKUP_MOUNT_REASON_SEVERAL,     /* umount DEVICE, and it is mounted more than once: code times */
 };
 

@@ -77,6 +77,13 @@ bool blkup_explain_is_no_file_system(const char *type, const char **ret_hint)
                 { "jbd", "it is another file system's journal" },
                 { "zfs_member", "it is a member of a pool: zpool import" },
                 { "bcache", "it is a part of a bcache: mount /dev/bcacheN" },
+                { "gpt", "it is a partition table: mount one of its partitions, or give offset=" },
+                { "dos", "it is a partition table: mount one of its partitions, or give offset=" },
+                { "PMBR", "it is a partition table: mount one of its partitions, or give offset=" },
+                { "mac", "it is a partition table: mount one of its partitions, or give offset=" },
+                { "bsd", "it is a partition table: mount one of its partitions, or give offset=" },
+                { "sun", "it is a partition table: mount one of its partitions, or give offset=" },
+                { "sgi", "it is a partition table: mount one of its partitions, or give offset=" },
                 { "DM_verity_hash", "it is the hash device of a verity device" },
         };
 
@@ -121,10 +128,16 @@ static const char *type_of(struct blkup_explainer *e, const struct blkup_mount_r
         return type ? type : "";
 }
 
+/* The kind of its partition table; NULL: it has none. */
+static const char *table_of(struct blkup_explainer *e, const struct blkup_mount_result *r)
+{
+        return probe_device(e, r) ? blkup_probe_lookup(e->probe, "PTTYPE") : NULL;
+}
+
 /* What the mount saw: the device, or its part of the image. */
 struct content {
         int fd;
-        const char *name;
+        char name[320];
         uint64_t at, len; /* of the file system in fd */
 };
 
@@ -148,7 +161,11 @@ static bool open_content(const struct blkup_mount_result *r, struct content *ret
                 (void) blkup_close(fd);
                 return false;
         }
-        *ret = (struct content){ .fd = fd, .name = name, .at = at };
+        *ret = (struct content){ .fd = fd, .at = at };
+        if (at > 0)
+                (void) snprintf(ret->name, sizeof(ret->name), "%s from offset %" PRIu64 " on", name, at);
+        else
+                (void) snprintf(ret->name, sizeof(ret->name), "%s", name);
         ret->len = at < (uint64_t) end ? (uint64_t) end - at : 0;
         if (limit > 0 && limit < ret->len)
                 ret->len = limit;
@@ -203,6 +220,10 @@ static uint64_t claimed_size(const char *type, struct blkup_bytes b)
 
         if (strncmp(type, "ext", 3) == 0) {
                 uint64_t blocks = blkup_le32_at(b, 0x4);
+
+                /* 64 KiB is the largest block (EXT4_MAX_BLOCK_LOG_SIZE): with more the size means nothing */
+                if (blkup_le32_at(b, 0x18) > 6)
+                        return 0;
 
                 if (blkup_le32_at(b, 0x60) & 0x80) /* 64bit */
                         blocks |= (uint64_t) blkup_le32_at(b, 0x150) << 32;
@@ -351,13 +372,41 @@ static bool say_members(struct blkup_explainer *e, const struct blkup_mount_resu
         if (!uuid)
                 return false;
         (void) snprintf(copy, sizeof(copy), "%s", uuid);
-        has = blkup_explain_count_members(e, copy);
+        has = blkup_explain_count_members(e, copy, NULL, 0);
         if (has >= wants)
                 return false;
         blkup_say(s,
                   "btrfs %s has %" PRIu64 " devices, %zu of %" PRIu64
                   " are there: attach the others, or mount it with -o degraded,ro",
                   copy, wants, has, wants);
+        return true;
+}
+
+/* ext3 and ext4 with their journal on another device: its UUID is at 0xd0, its number when it was made at
+ * 0xe4, and the inode of an own journal, 0 here, at 0xe0 (super.rst). */
+static bool say_journal(struct blkup_explainer *e, const struct blkup_mount_result *r,
+                        struct blkup_bytes super, struct blkup_saying *s)
+{
+        char uuid[40], first[256];
+        size_t n = 0;
+
+        if (strncmp(r->type, "ext", 3) != 0 || !(blkup_le32_at(super, 0x5c) & 0x4) ||
+            blkup_le32_at(super, 0xe0) != 0 || blkup_le32_at(super, 0xe4) == 0 ||
+            !strstr(r->kernel, "ournal"))
+                return false;
+        for (unsigned i = 0; i < 16; i++)
+                n += (size_t) snprintf(uuid + n, sizeof(uuid) - n, "%s%02x",
+                                       i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                                       blkup_u8_at(super, 0xd0 + i));
+        blkup_say(s, "the journal of the %s on %s is on another device, with the UUID %s", r->type,
+                  blkup_explain_name(r), uuid);
+        n = blkup_explain_count_members(e, uuid, first, sizeof(first));
+        if (strstr(r->kernel, "journal UUID does not match"))
+                blkup_say(s, ", not the one that was opened");
+        if (n > 0)
+                blkup_say(s, ": it is on %s: -o journal_path=%s", first, first);
+        else
+                blkup_say(s, ", and no device here has it: attach it, and say -o journal_path=DEVICE");
         return true;
 }
 
@@ -389,8 +438,8 @@ static bool say_content(struct blkup_explainer *e, const struct blkup_mount_resu
         if (n <= 0)
                 return false;
         view = (struct blkup_bytes){ .data = super, .at = m->super_at, .len = (size_t) n };
-        return say_features(r, view, s) || say_checksum(r, s) || say_size(r->type, view, c, s) ||
-               say_members(e, r, view, s);
+        return say_features(r, view, s) || say_journal(e, r, view, s) || say_checksum(r, s) ||
+               say_size(r->type, view, c, s) || say_members(e, r, view, s);
 }
 
 bool blkup_explain_content(struct blkup_explainer *e, const struct blkup_mount_result *r,
@@ -406,16 +455,38 @@ bool blkup_explain_content(struct blkup_explainer *e, const struct blkup_mount_r
         return said;
 }
 
+/* An offset that was not needed. */
+static void say_without_offset(struct blkup_explainer *e, const struct blkup_mount_result *r,
+                               struct blkup_saying *s)
+{
+        struct blkup_mount_result whole = *r;
+        const char *type, *hint;
+
+        whole.offset_bytes = whole.sizelimit_bytes = 0;
+        type = type_of(e, &whole);
+        if (*type)
+                blkup_say(s,
+                          blkup_explain_is_no_file_system(type, &hint) ? "; the whole is %s"
+                                                                       : "; without offset= it is %s",
+                          type);
+}
+
 void blkup_explain_nothing(struct blkup_explainer *e, const struct blkup_mount_result *r,
                            struct blkup_saying *s)
 {
         uint8_t bytes[16], zeros[SUPER_BYTES];
+        const char *table;
         struct content c;
         bool said = false;
 
-        (void) e;
         if (!open_content(r, &c))
                 return;
+        if (c.at > 0)
+                blkup_say(s, " from offset %" PRIu64 " on", c.at);
+        if (c.len < 512) {
+                blkup_say(s, c.len == 0 ? ": it is empty" : ": it is only %" PRIu64 " bytes long", c.len);
+                said = true;
+        }
         for (size_t i = 0; i < BLKUP_ARRAY_SIZE(magics) && !said; i++) {
                 const struct magic *m = &magics[i];
 
@@ -429,8 +500,16 @@ void blkup_explain_nothing(struct blkup_explainer *e, const struct blkup_mount_r
                         blkup_say(s, ": check it with %s", m->tool);
                 said = true;
         }
+        if (!said && (table = table_of(e, r)) != NULL) {
+                blkup_say(s,
+                          "; it holds a partition table (%s): mount one of its partitions, or give offset=",
+                          table);
+                said = true;
+        }
         if (!said && read_at(&c, zeros, sizeof(zeros), 0) == (ssize_t) sizeof(zeros) &&
             blkup_is_filled((struct blkup_bytes){ .data = zeros, .len = sizeof(zeros) }, 0, sizeof(zeros), 0))
                 blkup_say(s, "; it begins with zeros: perhaps none was ever made (mkfs)");
+        if (c.at > 0)
+                say_without_offset(e, r, s);
         (void) blkup_close(c.fd);
 }

@@ -44,6 +44,13 @@ const char *blkup_explain_name(const struct blkup_mount_result *r);
 const char *blkup_explain_tool_of(const char *type);
 bool blkup_explain_is_no_file_system(const char *type, const char **ret_hint);
 
+/* explain-tree.c: why a bind, a move, a change of propagation was refused (-EINVAL); false: not known. */
+bool blkup_explain_bind(struct blkup_explainer *e, const char *source, struct blkup_saying *s);
+bool blkup_explain_move(struct blkup_explainer *e, const char *source, const char *target,
+                        struct blkup_saying *s);
+bool blkup_explain_no_mount_point(struct blkup_explainer *e, const char *target, struct blkup_saying *s);
+bool blkup_explain_is_mounted(struct blkup_explainer *e, const char *target);
+
 /* explain-who.c: who holds a device; false: nobody was found. */
 bool blkup_explain_holder(struct blkup_explainer *e, const struct blkup_mount_result *r,
                           struct blkup_saying *s);
@@ -52,7 +59,8 @@ bool blkup_explain_twin(struct blkup_explainer *e, const struct blkup_mount_resu
                         struct blkup_saying *s);
 /* Who uses what is mounted at target; false: nobody was found. */
 bool blkup_explain_users(struct blkup_explainer *e, const char *target, struct blkup_saying *s);
-/* How many devices that can be read carry this UUID. */
-size_t blkup_explain_count_members(struct blkup_explainer *e, const char *uuid);
+/* How many devices that can be read carry this UUID; the first goes to ret_first (cap bytes), which may be
+ * NULL. */
+size_t blkup_explain_count_members(struct blkup_explainer *e, const char *uuid, char *ret_first, size_t cap);
 
 #endif

@@ -151,7 +151,7 @@ bool blkup_explain_twin(struct blkup_explainer *e, const struct blkup_mount_resu
         return false;
 }
 
-size_t blkup_explain_count_members(struct blkup_explainer *e, const char *uuid)
+size_t blkup_explain_count_members(struct blkup_explainer *e, const char *uuid, char *ret_first, size_t cap)
 {
         const struct blkup_sysblocks *t = blkup_explainer_blocks(e);
         size_t n = 0;
@@ -162,7 +162,10 @@ size_t blkup_explain_count_members(struct blkup_explainer *e, const char *uuid)
                 if (t->blocks[i].size_sectors == 0 || t->blocks[i].is_hidden || t->blocks[i].dm_is_suspended)
                         continue;
                 (void) snprintf(path, sizeof(path), "/dev/%s", t->blocks[i].dev_name);
-                n += uuid_of(e, path, found, sizeof(found)) && strcmp(found, uuid) == 0;
+                if (!uuid_of(e, path, found, sizeof(found)) || strcmp(found, uuid) != 0)
+                        continue;
+                if (n++ == 0 && ret_first)
+                        (void) snprintf(ret_first, cap, "%s", path);
         }
         return n;
 }
@@ -255,6 +258,7 @@ bool blkup_explain_users(struct blkup_explainer *e, const char *target, struct b
         const struct blkup_mount *m;
         struct blkup_loops *loops = NULL;
         struct blkup_swaps *swaps = NULL;
+        struct stat here;
         bool said = false;
         size_t n;
 
@@ -285,5 +289,10 @@ bool blkup_explain_users(struct blkup_explainer *e, const char *target, struct b
         blkup_swaps_free(swaps);
         if (!said && m)
                 said = say_processes(makedev(m->dev_major, m->dev_minor), s);
+        /* Last: the shell that started this process is the better answer, where there is one. */
+        if (!said && m && stat(".", &here) == 0 && here.st_dev == makedev(m->dev_major, m->dev_minor)) {
+                blkup_say(s, "the working directory of this command is there");
+                said = true;
+        }
         return said;
 }

@@ -71,16 +71,37 @@ static const char *without_mark(const char *line)
         return line[0] && line[1] == ' ' ? line + 2 : line;
 }
 
-/* A line of the kernel's log names the device? Then it is of this mount; else perhaps of another. */
+/* "EXT4-fs (loop0): text", behind a line that begins with the same: the text alone. */
+static size_t same_start(const char *a, const char *b)
+{
+        size_t n = 0, end = 0;
+
+        /* Ends: at the end of either. */
+        for (; a[n] && a[n] != '\n' && a[n] == b[n]; n++)
+                if (a[n] == ':' && a[n + 1] == ' ')
+                        end = n + 2;
+        return end <= n ? end : 0;
+}
+
+/* The last two lines of the kernel's log: the last one often tells only that the mount failed. Do they name
+ * the device? Then they are of this mount; else perhaps of another. */
 static void say_kernel_line(const struct blkup_mount_result *r, struct blkup_saying *s)
 {
         const char *slash = strrchr(r->device, '/');
-        const char *line = last_line(r->kernel);
+        const char *line = last_line(r->kernel), *before = line;
         bool is_named = slash && strstr(line, slash + 1);
 
+        /* Ends: at the start of the text. */
+        while (before > r->kernel && (before == line || before[-1] != '\n'))
+                before--;
         if (*line)
-                blkup_say(s, "; the kernel says%s: %s",
-                          is_named || !r->kernel_is_shared ? "" : ", perhaps of it", line);
+                blkup_say(s,
+                          "; the kernel says%s: ", is_named || !r->kernel_is_shared ? "" : ", perhaps of it");
+        if (before < line && strncmp(before, line, strcspn(line, "\n")) != 0)
+                blkup_say(s, "%.*s; %s", (int) strcspn(before, "\n"), before,
+                          line + same_start(before, line));
+        else if (*line)
+                blkup_say(s, "%s", line);
         else if (*r->log)
                 blkup_say(s, "; the kernel says: %s", without_mark(last_line(r->log)));
         else if (!r->kernel_is_readable)
@@ -91,6 +112,13 @@ static void say_errno(const struct blkup_mount_result *r, const char *what, stru
 {
         blkup_say(s, "%s: %s", what, strerror(-r->error));
         say_kernel_line(r, s);
+}
+
+static bool has_option(const struct blkup_mount_request *q, const char *name)
+{
+        struct blkup_fstab_entry e = { .options = q->options ? q->options : "" };
+
+        return blkup_fstab_has_option(&e, name);
 }
 
 /* ---- refusals of our own ---- */
@@ -165,6 +193,10 @@ static bool say_reason(const struct blkup_mount_request *q, const struct blkup_m
         case BLKUP_MOUNT_REASON_SAME_PLACE:
                 blkup_say(s, "%s is already mounted there", r->device);
                 break;
+        case BLKUP_MOUNT_REASON_OFFSET:
+                blkup_say(s, "offset=%" PRIu64 " lies behind the end of %s", r->offset_bytes,
+                          blkup_explain_name(r));
+                break;
         case BLKUP_MOUNT_REASON_SEVERAL:
                 blkup_say(s, "%s is mounted %d times: name one of the mount points, or use --all-of",
                           r->source, r->code);
@@ -185,6 +217,8 @@ static void say_source(struct blkup_explainer *e, const struct blkup_mount_reque
         (void) e;
         if (r->error == -EINVAL && !q->source) {
                 blkup_say(s, "no device was named");
+        } else if (!*source) {
+                blkup_say(s, "the name of the source is empty");
         } else if (r->error == -ENOTBLK && stat(source, &st) == 0 && S_ISDIR(st.st_mode)) {
                 blkup_say(s,
                           "%s is a directory, neither a block device nor an image: --bind shows a directory "
@@ -207,8 +241,13 @@ static void say_target(const struct blkup_mount_request *q, const struct blkup_m
 {
         switch (-r->error) {
         case ENOENT:
-                blkup_say(s, "the mount point %s does not exist: mkdir -p it, or add X-mount.mkdir",
-                          q->target);
+                if (!*q->target)
+                        blkup_say(s, "the name of the mount point is empty");
+                else
+                        blkup_say(s, "the mount point %s does not exist%s", q->target,
+                                  has_option(q, "remount") || !q->source
+                                          ? ""
+                                          : ": mkdir -p it, or add X-mount.mkdir");
                 break;
         case ENOTDIR:
                 blkup_say(s, "a part of the mount point %s is no directory", q->target);
@@ -314,15 +353,10 @@ static void say_key(const struct blkup_mount_result *r, struct blkup_saying *s)
                 return;
         blkup_say(s, "%s refuses the option '%s%s%s': %s", r->type, r->key, *r->value ? "=" : "", r->value,
                   *r->log ? without_mark(last_line(r->log)) : strerror(-r->error));
-        if (!*r->log && r->error == -EINVAL)
+        if (!*r->log && *r->kernel)
+                say_kernel_line(r, s);
+        else if (!*r->log && r->error == -EINVAL)
                 blkup_say(s, " (unknown option, or a bad value)");
-}
-
-static bool has_option(const struct blkup_mount_request *q, const char *name)
-{
-        struct blkup_fstab_entry e = { .options = q->options ? q->options : "" };
-
-        return blkup_fstab_has_option(&e, name);
 }
 
 static void copy_option(const struct blkup_mount_request *q, const char *name, char *ret, size_t cap)
@@ -468,7 +502,7 @@ static void say_create(struct blkup_explainer *e, const struct blkup_mount_reque
                 say_kernel_line(r, s);
                 return;
         }
-        say_errno(r, *r->device ? r->device : r->type, s);
+        say_errno(r, *r->device ? blkup_explain_name(r) : r->type, s);
 }
 
 static void say_identify(struct blkup_explainer *e, const struct blkup_mount_result *r,
@@ -491,16 +525,17 @@ static void say_identify(struct blkup_explainer *e, const struct blkup_mount_res
                 blkup_say(s, "%s cannot be read: %s", r->device, strerror(-r->error));
 }
 
-static void say_attach(const struct blkup_mount_request *q, const struct blkup_mount_result *r,
-                       struct blkup_saying *s)
+static void say_attach(struct blkup_explainer *e, const struct blkup_mount_request *q,
+                       const struct blkup_mount_result *r, struct blkup_saying *s)
 {
+        bool is_move = has_option(q, "move"), is_bind = has_option(q, "bind") || has_option(q, "rbind");
         struct stat st;
 
         struct stat from;
 
-        if ((r->error == -ENOTDIR || (r->error == -EINVAL && has_option(q, "move") == false && q->source &&
-                                      stat(q->source, &from) == 0 && stat(q->target, &st) == 0 &&
-                                      S_ISDIR(from.st_mode) != S_ISDIR(st.st_mode))) &&
+        if ((r->error == -ENOTDIR ||
+             (r->error == -EINVAL && is_bind && q->source && stat(q->source, &from) == 0 &&
+              stat(q->target, &st) == 0 && S_ISDIR(from.st_mode) != S_ISDIR(st.st_mode))) &&
             stat(q->target, &st) == 0)
                 blkup_say(s,
                           S_ISDIR(st.st_mode)
@@ -508,9 +543,15 @@ static void say_attach(const struct blkup_mount_request *q, const struct blkup_m
                                   : "the mount point %s is a file, and what is to be shown there is a "
                                     "directory",
                           q->target);
+        else if (r->error == -EINVAL && !is_bind && !is_move && stat(q->target, &st) == 0 &&
+                 !S_ISDIR(st.st_mode))
+                blkup_say(s, "the mount point %s is no directory", q->target);
+        else if (r->error == -EINVAL && is_move && q->source &&
+                 blkup_explain_move(e, q->source, q->target, s))
+                return;
         else if (r->error == -ELOOP)
                 blkup_say(s, "%s lies below what is to be moved there", q->target);
-        else if (r->error == -EINVAL && has_option(q, "move"))
+        else if (r->error == -EINVAL && is_move)
                 blkup_say(s, "%s cannot be moved: it is no mount point, or its parent is shared", q->source);
         else
                 say_errno(r, "attaching the mount", s);
@@ -543,7 +584,13 @@ void blkup_explain_mount(struct blkup_explainer *e, const struct blkup_mount_req
                 say_target(q, r, &s);
                 break;
         case BLKUP_MOUNT_CALL_LOOP:
-                if (r->error == -ENOENT || r->error == -ENODEV)
+                if ((r->error == -EACCES || r->error == -EPERM) && geteuid() != 0)
+                        blkup_say(&s, "an image needs a loop device, which is not permitted here: not root");
+                else if (r->error == -EMFILE || r->error == -ENFILE)
+                        say_errno(r, "setting up a loop device (see ulimit -n)", &s);
+                else if (r->error == -ENXIO && has_option(q, "loop"))
+                        blkup_say(&s, "the loop device that loop= names does not exist");
+                else if (r->error == -ENOENT || r->error == -ENODEV)
                         blkup_say(&s,
                                   "no loop devices here (the module loop is missing, or /dev/loop-control)");
                 else
@@ -559,7 +606,7 @@ void blkup_explain_mount(struct blkup_explainer *e, const struct blkup_mount_req
                 say_key(r, &s);
                 break;
         case BLKUP_MOUNT_CALL_ATTACH:
-                say_attach(q, r, &s);
+                say_attach(e, q, r, &s);
                 break;
         case BLKUP_MOUNT_CALL_RECONFIGURE:
                 if (r->error == -EBUSY) {
@@ -577,8 +624,19 @@ void blkup_explain_mount(struct blkup_explainer *e, const struct blkup_mount_req
         case BLKUP_MOUNT_CALL_HELPER:
                 say_errno(r, *r->other ? r->other : "the helper", &s);
                 break;
+        case BLKUP_MOUNT_CALL_CLONE:
+                if (r->error != -EINVAL || !q->source || !blkup_explain_bind(e, q->source, &s))
+                        say_errno(r, r->source, &s);
+                break;
+        case BLKUP_MOUNT_CALL_SETATTR:
+                if (r->error == -EPERM)
+                        blkup_say(&s,
+                                  "not permitted: not root, or locked by the parent of this user namespace");
+                else if (r->error != -EINVAL || !q->target || !blkup_explain_no_mount_point(e, q->target, &s))
+                        say_errno(r, "changing what the mount is like", &s);
+                break;
         default:
-                say_errno(r, *r->device ? r->device : r->source, &s);
+                say_errno(r, *r->device ? r->device : *r->source ? r->source : q->target, &s);
                 break;
         }
 }
@@ -597,7 +655,11 @@ void blkup_explain_umount(struct blkup_explainer *e, const struct blkup_mount_re
         }
         if (say_reason(NULL, r, &s))
                 return;
-        if (r->error == -EBUSY) {
+        if (r->call == BLKUP_MOUNT_CALL_SOURCE) {
+                say_source(e, &(struct blkup_mount_request){ .source = r->source }, r, &s);
+        } else if (r->error == -EINVAL && r->target && blkup_explain_is_mounted(e, r->target)) {
+                blkup_say(&s, "it is locked: it was mounted by the parent of this user namespace");
+        } else if (r->error == -EBUSY) {
                 blkup_say(&s, "busy: ");
                 if (!blkup_explain_users(e, r->target, &s))
                         blkup_say(&s, "it was not found by whom");

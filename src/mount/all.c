@@ -12,12 +12,18 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "host/workers.h"
 #include "mount/graph.h"
 #include "mount/names.h"
 #include "sync/pool.h"
 #include "trace/trace.h"
 
 #define USUAL_WORKERS 64u
+
+/* Counted with strace: five of each mount at most (mount point, file, loop device, context, a look at the
+ * device), six besides; and one more each. */
+#define FDS_OF_A_MOUNT 6u
+#define FDS_BESIDES    7u
 
 struct run;
 
@@ -288,7 +294,9 @@ static unsigned count_workers(const struct blkup_mounter *m, size_t n)
                 workers = BLKUP_POOL_MAX_WORKERS;
         if (workers > n)
                 workers = n;
-        return workers > BLKUP_POOL_MAX_WORKERS ? BLKUP_POOL_MAX_WORKERS : (unsigned) workers;
+        if (workers > BLKUP_POOL_MAX_WORKERS)
+                workers = BLKUP_POOL_MAX_WORKERS;
+        return blkup_host_limit_workers((unsigned) workers, FDS_OF_A_MOUNT, FDS_BESIDES);
 }
 
 static bool names_a_file(const struct blkup_mount_graph *g)

@@ -144,6 +144,7 @@ static int find_type(struct blkup_mount_attempt *a)
         bool is_one = types && *types && strcmp(types, "auto") != 0 && !strchr(types, ',') &&
                       strncmp(types, "no", 2) != 0;
         struct blkup_mount_device d = { .path = "" };
+        uint64_t limit = a->o.sizelimit_bytes;
         BLKUP_CLEANUP_CLOSE int fd = -1;
         int r;
 
@@ -163,6 +164,9 @@ static int find_type(struct blkup_mount_attempt *a)
                 return blkup_mount_fail(a, BLKUP_MOUNT_CALL_SOURCE, -ENOTBLK);
         } else {
                 blkup_mount_step_begin(a->r, "identify");
+                /* The loop device will end where its file does, whatever the limit. */
+                if (a->file_bytes > 0 && limit > a->file_bytes - a->o.offset_bytes)
+                        limit = 0;
                 if (a->source.kind == BLKUP_SOURCE_BLOCK)
                         fd = open(a->source.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
                 else if (blkup_mount_open_file(a) < 0)
@@ -173,8 +177,8 @@ static int find_type(struct blkup_mount_attempt *a)
                 if (r == 0 && (!resolver || !resolver->identify))
                         r = -EOPNOTSUPP;
                 if (r == 0)
-                        r = resolver->identify(resolver->to, fd, a->source.path, a->o.offset_bytes,
-                                               a->o.sizelimit_bytes, &d, NULL);
+                        r = resolver->identify(resolver->to, fd, a->source.path, a->o.offset_bytes, limit, &d,
+                                               NULL);
                 blkup_mount_step_end(a->r);
                 if (d.type[0])
                         blkup_mount_copy(a->r->type, sizeof(a->r->type), d.type);
@@ -297,6 +301,9 @@ static int mount_file_system(struct blkup_mount_attempt *a)
                                           -EOPNOTSUPP);
         a->read_only = a->o.is_read_only;
         r = blkup_mount_find_source(a);
+        if (r == 0 && (a->o.has_offset || a->o.sizelimit_bytes > 0) &&
+            (a->source.kind == BLKUP_SOURCE_FILE || a->source.kind == BLKUP_SOURCE_BLOCK))
+                r = blkup_mount_check_area(a);
         if (r == 0)
                 r = find_type(a);
         if (r < 0)

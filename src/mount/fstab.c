@@ -346,6 +346,8 @@ int blkup_fstab_load(const char *path, struct blkup_fstab **ret, struct blkup_er
 
         if (fd < 0)
                 return blkup_fail_errno(err, -errno, "%s", path);
+        /* Opening a FIFO that nobody writes must not wait; reading what a program still writes must. */
+        (void) fcntl(fd, F_SETFL, O_RDONLY);
         r = blkup_host_read_fd(fd, MAX_BYTES, &text, &n);
         if (r == 0)
                 r = blkup_fstab_parse(text, n, ret);

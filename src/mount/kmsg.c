@@ -48,11 +48,16 @@ size_t blkup_kmsg_mark(struct blkup_kmsg *k)
 static void keep_record(struct blkup_kmsg *k, char *record)
 {
         char *text = strchr(record, ';'), *copy;
+        size_t n;
 
         if (!text)
                 return;
         text++;
         text[strcspn(text, "\n")] = '\0';
+        /* A second newline at the end of a message comes as four characters. */
+        n = strlen(text);
+        if (n >= 4 && strcmp(text + n - 4, "\\x0a") == 0)
+                text[n - 4] = '\0';
         if (blkup_host_reserve((void **) &k->lines, &k->cap, k->n, sizeof(*k->lines), BLKUP_KMSG_MAX_LINES) <
             0)
                 return;
@@ -97,14 +102,49 @@ static bool has_word(const char *line, const char *word)
         return false;
 }
 
+/* "SQUASHFS error: ...": the name in front and no other device in brackets. */
+static bool begins_with_name(const char *line, const char *name)
+{
+        size_t n = strlen(name);
+
+        return n > 0 && strncasecmp(line, name, n) == 0 && !is_name_char(line[n]) && !strchr(line, '(');
+}
+
 bool blkup_kmsg_is_about(const char *line, const char *device, const char *type)
 {
-        size_t n = strlen(type);
+        /* The types whose lines begin with another name: pr_fmt and messages in fs/ of the kernel. */
+        static const struct {
+                const char *type, *name;
+        } others[] = {
+                { "overlay", "overlayfs" }, { "vfat", "FAT-fs" },  { "msdos", "FAT-fs" },
+                { "iso9660", "ISOFS" },     { "ext2", "EXT4-fs" }, { "ext3", "EXT4-fs" },
+                { "fuseblk", "fuse" },
+        };
 
-        if (has_word(line, device))
+        if (has_word(line, device) || begins_with_name(line, type))
                 return true;
-        /* "SQUASHFS error: ...": the type in front and no other device in brackets. */
-        return n > 0 && strncasecmp(line, type, n) == 0 && !is_name_char(line[n]) && !strchr(line, '(');
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(others); i++)
+                if (strcmp(others[i].type, type) == 0 && begins_with_name(line, others[i].name))
+                        return true;
+        return false;
+}
+
+/* Lines that tell of no failure: the loop device that was made for the mount, the way back. */
+static bool is_routine(const char *line)
+{
+        static const char *const texts[] = {
+                "detected capacity change",
+                "unmounting filesystem",
+                "Unmounting Filesystem",
+                "mounted filesystem",
+                "Mounting V",
+                "Ending clean mount",
+        };
+
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(texts); i++)
+                if (strstr(line, texts[i]))
+                        return true;
+        return false;
 }
 
 size_t blkup_kmsg_collect(struct blkup_kmsg *k, size_t mark, const char *device, const char *type, char *ret,
@@ -121,7 +161,7 @@ size_t blkup_kmsg_collect(struct blkup_kmsg *k, size_t mark, const char *device,
         for (size_t i = mark; i < k->n; i++) {
                 size_t len = strlen(k->lines[i]);
 
-                if (!blkup_kmsg_is_about(k->lines[i], device, type))
+                if (!blkup_kmsg_is_about(k->lines[i], device, type) || is_routine(k->lines[i]))
                         continue;
                 n++;
                 if (len + 2 > cap)

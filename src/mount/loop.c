@@ -66,8 +66,9 @@ static int begin_loops(struct blkup_mounter *m)
 
         if (m->loop_control_fd < 0) {
                 m->loop_control_fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+                /* -ENOENT is another answer: nobody has the file */
                 if (m->loop_control_fd < 0)
-                        return -errno;
+                        return errno == ENOENT ? -ENODEV : -errno;
         }
         if (m->loops_are_read)
                 return 0;
@@ -240,7 +241,10 @@ static int make_device(struct blkup_mount_attempt *a, char *ret_path, size_t cap
                 fd = open(ret_path, mode | O_CLOEXEC);
                 if (fd < 0) {
                         r = -errno;
-                        /* the node comes, or gets its rights, a moment later */
+                        /* the node comes, or gets its rights, a moment later; that of a device that was named
+                         * by hand need not come at all */
+                        if (a->o.loop_device && i > 8)
+                                return r == -ENOENT ? -ENXIO : r;
                         if (r != -ENOENT && r != -EACCES && r != -ENXIO && r != -EBUSY)
                                 return r;
                         sleep_ms(1);
@@ -314,6 +318,25 @@ static int set_up(struct blkup_mount_attempt *a, const struct stat *st)
         (void) pthread_cond_broadcast(&m->changed);
         (void) pthread_mutex_unlock(&m->lock);
         return r == 0 ? take_device(a, path) : r;
+}
+
+int blkup_mount_check_area(struct blkup_mount_attempt *a)
+{
+        off_t end;
+        int r = a->file_fd < 0 ? blkup_mount_open_file(a) : 0;
+
+        if (r < 0)
+                return r;
+        blkup_mount_copy(a->r->file, sizeof(a->r->file), a->source.path);
+        a->r->offset_bytes = a->o.offset_bytes;
+        a->r->sizelimit_bytes = a->o.sizelimit_bytes;
+        end = lseek(a->file_fd, 0, SEEK_END);
+        if (end < 0)
+                return blkup_mount_fail(a, BLKUP_MOUNT_CALL_LOOP, -errno);
+        a->file_bytes = (uint64_t) end;
+        if (a->o.offset_bytes > 0 && a->o.offset_bytes >= a->file_bytes)
+                return blkup_mount_refuse(a, BLKUP_MOUNT_CALL_LOOP, BLKUP_MOUNT_REASON_OFFSET, -ENXIO);
+        return 0;
 }
 
 int blkup_mount_set_up_loop(struct blkup_mount_attempt *a)

@@ -77,6 +77,7 @@ struct blkup_mount_attempt {
         const char *target; /* path */
         int target_fd;      /* O_PATH */
         int file_fd, loop_fd;
+        uint64_t file_bytes; /* of file_fd, when a part of it was asked for; else 0 */
         bool read_only;     /* of the super block, as decided */
         bool is_direct_file; /* erofs from the file itself */
         size_t kmsg_mark;
@@ -127,6 +128,8 @@ int blkup_mount_look_up_source(struct blkup_mounter *m, const char *source, cons
 /* loop.c: puts a->source (a file, or a device with an offset) on a loop device, which a->source then is.
  * a->file_fd: open for reading or writing. */
 int blkup_mount_open_file(struct blkup_mount_attempt *a);
+/* Does the part that offset= and sizelimit= name begin within the file? */
+int blkup_mount_check_area(struct blkup_mount_attempt *a);
 int blkup_mount_set_up_loop(struct blkup_mount_attempt *a);
 
 /* hibernation.c: is there an image? Looks once a run. ret: where; without one, a device that did not answer

@@ -132,6 +132,19 @@ static bool starts_with(const char *s, const char *with)
         return strncmp(s, with, strlen(with)) == 0;
 }
 
+/* "/dev/loop7" or "/dev/loop/7": a number and nothing else, so that no other node is opened. */
+static bool is_loop_path(const char *s)
+{
+        size_t n;
+
+        if (!starts_with(s, "/dev/loop"))
+                return false;
+        s += strlen("/dev/loop");
+        s += *s == '/';
+        n = strspn(s, "0123456789");
+        return n > 0 && n < 8 && !s[n];
+}
+
 static bool set_flag(struct blkup_mount_options *o, uint64_t which, const char *value)
 {
         if (value && which != F_LOOP)
@@ -150,7 +163,7 @@ static bool set_flag(struct blkup_mount_options *o, uint64_t which, const char *
                 o->is_remount = true;
                 break;
         case F_LOOP:
-                if (value && !starts_with(value, "/dev/loop"))
+                if (value && !is_loop_path(value))
                         return false;
                 o->is_loop = true;
                 o->loop_device = value;

@@ -169,8 +169,15 @@ static int add_name(struct blkup_mounter *m, struct list *l, const char *name, u
                 struct blkup_mount_source s;
 
                 r = blkup_mount_look_up_source(m, name, NULL, false, &s, miss);
-                if (r < 0)
+                if (r < 0) {
+                        miss->call = BLKUP_MOUNT_CALL_SOURCE;
+                        miss->error = r;
+                        if (r == -ENOTUNIQ)
+                                miss->reason = BLKUP_MOUNT_REASON_TWO_DEVICES;
+                        else if (r == -ENOENT)
+                                miss->reason = BLKUP_MOUNT_REASON_NO_TAG;
                         return r == -ENOMEM ? r : 1;
+                }
                 blkup_mount_copy(canonical, sizeof(canonical), s.path);
         } else if (blkup_mount_canonical_path(name, canonical) < 0) {
                 blkup_mount_copy(canonical, sizeof(canonical), name);

@@ -20,7 +20,11 @@ static void test_about(void **state)
         /* no device in it: of the type */
         assert_true(blkup_kmsg_is_about("SQUASHFS error: unable to read", "loop3", "squashfs"));
         assert_true(blkup_kmsg_is_about("overlay: missing lowerdir", "", "overlay"));
-        assert_false(blkup_kmsg_is_about("overlayfs: missing", "", "overlay"));
+        assert_true(blkup_kmsg_is_about("overlayfs: missing", "", "overlay"));
+        assert_false(blkup_kmsg_is_about("overlayfsx: missing", "", "overlay"));
+        assert_true(blkup_kmsg_is_about("FAT-fs: utf8 is not a recommended", "", "vfat"));
+        assert_true(blkup_kmsg_is_about("EXT4-fs: journaled quota format not specified", "", "ext2"));
+        assert_false(blkup_kmsg_is_about("EXT4-fs (sda1): bad geometry", "", "ext2"));
         assert_false(blkup_kmsg_is_about("usb 1-1: new device", "loop3", "ext4"));
         assert_false(blkup_kmsg_is_about("", "loop3", ""));
 }
