@@ -250,6 +250,8 @@ struct blkup_coldplug_result {
         const char *hibernation; /* the device with a hibernation image; NULL: none was seen */
         size_t n_silent;         /* threads that were left behind */
         bool is_limited;         /* `only` was given: other devices are nobody's concern */
+        const char *const *missed; /* those of `only` that no entry is of */
+        size_t n_missed;
         uint64_t peak_bytes;     /* memory of this process so far, at its most; 0: not known */
 };
 

@@ -248,24 +248,48 @@ static int find_tag(struct blkup_coldplug *c, const char *name, const char *valu
         return found == BLKUP_COLDPLUG_NO_DEVICE ? -ENOENT : 0;
 }
 
-/* --only: by the text of the entry, or by what is on its device. */
+/* One --only: the text of the entry, the path of its device or a link to it, or a tag of what is on it. */
+static bool is_named_by(const struct blkup_coldplug *c, const struct blkup_coldplug_entry *e,
+                        const char *only)
+{
+        const char *name, *value;
+
+        if (strcmp(only, e->source) == 0)
+                return true;
+        if (e->device == BLKUP_COLDPLUG_NO_DEVICE)
+                return false;
+        if (blkup_mount_split_tag(only, &name, &value))
+                return blkup_cold_carries(c->devices[e->device], name, value);
+        return blkup_cold_is_path(c, c->devices[e->device], only);
+}
+
 static bool is_only(const struct blkup_coldplug *c, const struct blkup_coldplug_entry *e)
 {
-        if (c->s.n_only == 0)
-                return true;
-        for (size_t i = 0; i < c->s.n_only; i++) {
-                const char *name, *value;
+        for (size_t i = 0; i < c->s.n_only; i++)
+                if (is_named_by(c, e, c->s.only[i]))
+                        return true;
+        return c->s.n_only == 0;
+}
 
-                if (strcmp(c->s.only[i], e->source) == 0)
-                        return true;
-                if (e->device == BLKUP_COLDPLUG_NO_DEVICE)
-                        continue;
-                if (strcmp(c->s.only[i], c->devices[e->device]->d.path) == 0 ||
-                    (blkup_mount_split_tag(c->s.only[i], &name, &value) &&
-                     blkup_cold_carries(c->devices[e->device], name, value)))
-                        return true;
+int blkup_cold_find_missed(struct blkup_coldplug *c)
+{
+        size_t n = 0;
+
+        free(c->missed);
+        c->missed = calloc(c->s.n_only + 1, sizeof(*c->missed));
+        if (!c->missed)
+                return -ENOMEM;
+        for (size_t i = 0; i < c->s.n_only; i++) {
+                bool hit = false;
+
+                for (size_t k = 0; k < c->n_entries && !hit; k++)
+                        hit = is_named_by(c, &c->entries[k], c->s.only[i]);
+                if (!hit)
+                        c->missed[n++] = c->s.only[i];
         }
-        return false;
+        c->result.missed = c->missed;
+        c->result.n_missed = n;
+        return 0;
 }
 
 static bool decide(struct blkup_coldplug *c, size_t index, int error)

@@ -469,10 +469,12 @@ int blkup_cold_report(struct blkup_coldplug *c)
 {
         const struct blkup_coldplug_device **devices = calloc(c->n_devices + 1, sizeof(*devices));
         const struct blkup_coldplug_set **sets = calloc(c->n_sets + 1, sizeof(*sets));
-        int r = devices && sets ? explain(c) : -ENOMEM;
+        int r = devices && sets ? blkup_cold_find_missed(c) : -ENOMEM;
         struct rusage usage;
         uint64_t first_id;
 
+        if (r == 0)
+                r = explain(c);
         if (r < 0) {
                 free(devices);
                 free(sets);

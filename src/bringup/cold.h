@@ -121,6 +121,7 @@ struct blkup_coldplug {
         unsigned settled_worker;
         uint32_t settled_node;
         char *hibernation;
+        const char **missed;        /* of s.only */
         uint64_t deadline_ns;       /* of --wait */
         struct blkup_cold_before *before; /* after the run; see below */
         size_t n_before;
@@ -249,6 +250,8 @@ BLKUP_MUST_CHECK int blkup_cold_collect(struct blkup_coldplug *c, struct blkup_e
 /* Looks for the device of an entry. With the lock. True: decided, in ->is_located and ->locate_error. */
 bool blkup_cold_locate(struct blkup_coldplug *c, size_t index);
 /* Does d carry the tag, or lie at the path? With the lock. */
+/* Which of `only` no entry is named by: to c->result. */
+int blkup_cold_find_missed(struct blkup_coldplug *c);
 bool blkup_cold_carries(const struct blkup_cold_device *d, const char *name, const char *value);
 bool blkup_cold_is_path(const struct blkup_coldplug *c, const struct blkup_cold_device *d, const char *path);
 /* All that wait for a device, after one has ended. With the lock. */

@@ -24,8 +24,13 @@
 #include "base/clock.h"
 #include "bringup/cold.h"
 #include "host/hostfile.h"
+#include "host/workers.h"
 
 #define USUAL_WORKERS 64u
+/* Counted with strace: at most five of each device at a time (image, cage, loop device, context, mount
+ * point), a dozen besides; and one more each. */
+#define FDS_OF_A_DEVICE 6u
+#define FDS_BESIDES     13u
 #define USUAL_LATE_NS UINT64_C(100000000)
 #define USUAL_BUDGET_NS UINT64_C(50000000)
 /* For a probe that has not begun. */
@@ -102,6 +107,7 @@ struct blkup_coldplug *blkup_coldplug_unref(struct blkup_coldplug *c)
         free(c->before);
         free((void *) c->result.sets);
         free(c->hibernation);
+        free(c->missed);
         free(c->root);
         free(c->image_folder);
         (void) pthread_cond_destroy(&c->changed);
@@ -527,7 +533,9 @@ static int run_graph(struct blkup_coldplug *c, struct blkup_error *err)
 {
         struct blkup_pool_options o = {
                 /* More for `settled`, `watch` and `modules`: they only wait. */
-                .workers = (c->s.workers ? c->s.workers : USUAL_WORKERS) + 1 + 2 * (c->s.n_images == 0),
+                .workers = blkup_host_limit_workers(c->s.workers ? c->s.workers : USUAL_WORKERS,
+                                                    FDS_OF_A_DEVICE, FDS_BESIDES) +
+                           1 + 2 * (c->s.n_images == 0),
                 .has_timeouts = true,
         };
         int r = blkup_pool_new(&c->pool, c->s.is_watch ? MAX_WATCH_NODES : 0);

@@ -59,7 +59,10 @@ static int print_answer(const struct blkup_cli_cold_request *q, const struct blk
                 blkup_cli_error("coldplug", "cannot print: %s", strerror(-k));
                 code = BLKUP_CLI_COLDPLUG_EXIT_NONE;
         }
-        return blkup_cli_finish_stdout("coldplug", code, BLKUP_CLI_COLDPLUG_EXIT_NONE);
+        /* What is mounted is mounted, whoever reads of it. */
+        return blkup_cli_finish_stdout("coldplug", code,
+                                       code == BLKUP_CLI_COLDPLUG_EXIT_NONE ? code
+                                                                            : BLKUP_CLI_COLDPLUG_EXIT_SOME);
 }
 
 static int bring_up(struct blkup_cli_cold_request *q)

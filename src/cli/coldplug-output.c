@@ -45,8 +45,9 @@ int blkup_cli_coldplug_exit_code(const struct blkup_coldplug_result *r)
         for (size_t i = 0; i < r->n_devices; i++)
                 if (has_failed(r->devices[i]) && !is_asked_for(r, i) && !r->is_limited)
                         bad++;
-                else if (r->n_entries == 0)
+                else if (r->n_entries == 0 && !r->is_limited)
                         good++;
+        bad += r->n_missed;
         return bad == 0 ? 0 : good > 0 ? BLKUP_CLI_COLDPLUG_EXIT_SOME : BLKUP_CLI_COLDPLUG_EXIT_NONE;
 }
 
@@ -109,6 +110,9 @@ void blkup_cli_coldplug_print_messages(const struct blkup_coldplug_result *r)
         }
         for (size_t i = 0; i < r->n_bad_modules; i++)
                 blkup_cli_error("coldplug", "module %s: %s", r->bad_modules[i].name, r->bad_modules[i].text);
+        for (size_t i = 0; i < r->n_missed; i++)
+                blkup_cli_error("coldplug", "--only %s: no entry of the fstab and no --mount is of it",
+                                r->missed[i]);
         if (r->hibernation)
                 blkup_cli_error("coldplug",
                                 "%s holds a hibernation image: nothing is written before it is resumed",

@@ -71,6 +71,10 @@ static int set_option(const struct blkup_cli_command *self, struct blkup_cli_col
                 q->s.dry_run = true;
                 break;
         case BLKUP_CLI_COLD_ONLY:
+                if (!strchr(value, '/') && !strchr(value, '='))
+                        return blkup_cli_usage_error(self,
+                                                     "--only: '%s' is neither a tag, as UUID=..., nor a path",
+                                                     value);
                 q->only[q->s.n_only++] = value;
                 break;
         case BLKUP_CLI_COLD_MOUNT:

@@ -67,6 +67,13 @@ is 'options' "$(options_of at/one | grep -c nosuid)" 0
 coldplug -T fstab --ignore-hibernation --only "LABEL=one-$tag" --only "UUID=$uuid"
 exits 'again' 0
 is 'already' "$(jq -r '[.entries[].state] | unique[]' out.json)" 'already mounted'
+
+# --only that is of no entry: not silence.
+coldplug -T fstab --ignore-hibernation --only "LABEL=nobody-$tag"
+exits '--only of nothing' 32
+has '--only of nothing: it is told' "$(<err.txt)" "--only LABEL=nobody-$tag: no entry"
+coldplug -T fstab --ignore-hibernation --only "LABEL=one-$tag" --only "LABEL=nobody-$tag"
+exits '--only, one of two' 64
 umount at/one/two/three at/one/two at/one at/ro at/tmp
 
 # --mount, by path and by tag.

@@ -34,6 +34,7 @@ usage_error 'no operands' 1 'no operands' "$blkup" coldplug here.img
 usage_error '--root alone' 1 '--root' "$blkup" coldplug --root /mnt
 usage_error '--finish' 1 finish "$blkup" coldplug --finish=perhaps --image plain.img
 usage_error '--mount' 1 'TAG:DIR' "$blkup" coldplug --mount nothing
+usage_error '--only of no kind' 1 'neither a tag' "$blkup" coldplug --only nonsense
 usage_error '--image and --only' 1 '--image' "$blkup" coldplug --only LABEL=x --image plain.img
 usage_error '--timeline' 1 suffix "$blkup" coldplug --timeline x.txt --image plain.img
 
