@@ -70,7 +70,8 @@ static void keep_reading_capabilities(void)
 void blkup_cli_confine(bool writes_files)
 {
         (void) prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        if (!writes_files)
+        /* A coverage build writes what it has counted when it ends, and complains where it may not. */
+        if (!writes_files && !BLKUP_IS_COVERAGE)
                 only_read_files();
         keep_reading_capabilities();
 }
