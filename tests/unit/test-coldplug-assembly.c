@@ -85,7 +85,7 @@ static size_t index_of(const char *name)
         for (size_t i = 0; i < N_DISKS; i++)
                 if (strcmp(disks[i].name, name) == 0)
                         return i;
-        MUST(!"no such disk");
+        MUST(false); /* no such disk */
         return 0;
 }
 
