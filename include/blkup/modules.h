@@ -154,6 +154,7 @@ struct blkup_module_load_options {
         uint64_t wait_ns;        /* a load that takes longer is left alone; 0: no limit */
         bool no_sha_first;       /* do not load an accelerated sha256 before signed modules */
         bool no_readahead;
+        bool no_async_wait;     /* do not wait for the probes of drivers: for what drives no device */
         const char *const *sequential; /* modules while which nothing else is loaded */
         size_t n_sequential;
         struct blkup_trace *trace;     /* may be NULL */

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "block/file.h"
 #include "bringup/cold.h"
@@ -256,6 +257,13 @@ static int run_md(struct blkup_pool *p, uint32_t node, unsigned worker, void *ar
         (void) worker;
         (void) err;
         blkup_cold_need_module(c, "md_mod");
+        if (j->d && j->d->md_level >= -1 && j->d->md_level <= 10) {
+                if (j->d->md_level < 0)
+                        (void) snprintf(device, sizeof(device), "md-linear");
+                else
+                        (void) snprintf(device, sizeof(device), "md-level-%d", j->d->md_level);
+                blkup_cold_need_module(c, device);
+        }
         (void) pthread_mutex_lock(&c->lock);
         if (j->is_run) {
                 argv[1] = "--run";
@@ -296,7 +304,37 @@ static void add_md(struct blkup_coldplug *c, struct blkup_cold_device *d)
 
 /* ---- LVM ---- */
 
-void blkup_cold_read_member(struct blkup_cold_device *d)
+/* The level of an array, for its module: the kernel would ask its modprobe for it, which waits for every
+ * silent disk. Superblocks 1.1, 1.2 and 1.0, then 0.90 (include/uapi/linux/raid/md_p.h); what they hold is
+ * checked by who assembles. INT32_MIN: not to be told. */
+static int32_t read_level(struct blkup_block *b)
+{
+        uint64_t size = b->info.size_bytes;
+        const struct {
+                uint64_t at;
+                size_t level;
+        } places[] = {
+                { 4096, 72 },
+                { 0, 72 },
+                { (size & ~UINT64_C(0xfff)) - 8192, 72 },
+                { (size & ~UINT64_C(0xffff)) - 65536, 28 },
+        };
+
+        for (size_t i = 0; size >= 131072 && i < BLKUP_ARRAY_SIZE(places); i++) {
+                uint8_t bytes[512];
+                struct blkup_bytes sb = { .data = bytes, .len = sizeof(bytes) };
+                struct blkup_block_request q = { .at = places[i].at, .len = sizeof(bytes), .to = bytes };
+                uint32_t magic = 0, level = 0;
+
+                if (blkup_block_read(b, &q, 1) >= 0 && q.done_bytes == sizeof(bytes) &&
+                    blkup_get_le32(sb, 0, &magic) && magic == 0xa92b4efc &&
+                    blkup_get_le32(sb, places[i].level, &level))
+                        return (int32_t) level;
+        }
+        return INT32_MIN;
+}
+
+void blkup_cold_read_member(struct blkup_cold_device *d, bool is_md)
 {
         struct blkup_coldplug *c = d->run;
         BLKUP_CLEANUP_BLOCK struct blkup_block *b = NULL;
@@ -304,6 +342,14 @@ void blkup_cold_read_member(struct blkup_cold_device *d)
         int r = c->ops.open ? c->ops.open(c->ops.to, d->d.path, &b, NULL)
                             : blkup_block_open(d->d.path, NULL, &b, NULL);
 
+        if (r == 0 && is_md) {
+                int32_t level = read_level(b);
+
+                (void) pthread_mutex_lock(&c->lock);
+                d->md_level = level;
+                (void) pthread_mutex_unlock(&c->lock);
+                return;
+        }
         if (r == 0)
                 r = blkup_lvm_text_read(b, &t);
         (void) pthread_mutex_lock(&c->lock);
@@ -510,6 +556,11 @@ static int run_luks(struct blkup_pool *p, uint32_t node, unsigned worker, void *
         argv[n++] = j->d->d.path;
         argv[n] = j->set->s.name;
         blkup_cold_need_module(c, "dm_crypt");
+        /* What cryptsetup's usual cipher needs (aes-xts-plain64); for another the kernel asks its modprobe.
+         */
+        blkup_cold_need_module(c, "crypto-xts");
+        blkup_cold_need_module(c, "crypto-ecb");
+        blkup_cold_need_module(c, "crypto-aes");
         if (!l->key)
                 (void) pthread_mutex_lock(&c->terminal);
         code = run_tool(c, argv, !l->key, NULL, 0, text, sizeof(text));

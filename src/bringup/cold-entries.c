@@ -292,6 +292,43 @@ int blkup_cold_find_missed(struct blkup_coldplug *c)
         return 0;
 }
 
+static bool is_looked_for(const struct blkup_coldplug *c, size_t device)
+{
+        for (size_t i = 0; i < c->n_entries; i++)
+                if (c->entries[i].device == device && !c->cold[i].is_located)
+                        return true;
+        return false;
+}
+
+/* Is a device there that `only` may mean, and each entry of it decided? */
+static bool is_answered(const struct blkup_coldplug *c, const char *only)
+{
+        const char *name, *value;
+
+        for (size_t i = 0; i < c->n_entries; i++)
+                if (c->cold[i].is_located && strcmp(c->entries[i].source, only) == 0)
+                        return true;
+        for (size_t i = 0; i < c->n_devices; i++)
+                if (c->devices[i]->is_over && !is_looked_for(c, i) &&
+                    (strcmp(c->devices[i]->d.path, only) == 0 ||
+                     (blkup_mount_split_tag(only, &name, &value) &&
+                      blkup_cold_carries(c->devices[i], name, value))))
+                        return true;
+        return false;
+}
+
+bool blkup_cold_is_waiting(const struct blkup_coldplug *c)
+{
+        bool is_waiting = false, is_wanted = c->s.n_only == 0;
+
+        for (size_t i = 0; i < c->n_entries; i++)
+                is_waiting = is_waiting || !c->cold[i].is_located;
+        /* Other entries than those of --only are nobody's concern. */
+        for (size_t i = 0; i < c->s.n_only; i++)
+                is_wanted = is_wanted || !is_answered(c, c->s.only[i]);
+        return is_waiting && is_wanted;
+}
+
 static bool decide(struct blkup_coldplug *c, size_t index, int error)
 {
         struct blkup_coldplug_entry *e = &c->entries[index];

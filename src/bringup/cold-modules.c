@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Modules that the devices ask for, beside everything else: a device whose driver is there is probed while
- * others still load. One load at a time; what is asked for meanwhile makes the next one.
+ * others still load.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,6 +16,9 @@
 
 #define MAX_ALIASES     BLKUP_MODALIAS_MAX
 #define MAX_BAD         64u
+/* finit_module(2) of a driver returns when all asynchronous probes of the machine have: one silent disk holds
+ * it. So what other devices ask for does not wait for it. */
+#define MAX_LOADERS     8u
 /* Where nobody tells us of what a module brought, /sys is asked again this often at most. */
 #define MAX_WALKS       16u
 #define COST_MODULES_NS UINT64_C(300000000)
@@ -60,12 +63,13 @@ static bool is_bad(const struct blkup_module_result *m)
                 m->error != -ENXIO && m->error != -EEXIST);
 }
 
-static void load(struct blkup_coldplug *c, struct blkup_module_plan *p)
+static void load(struct blkup_coldplug *c, struct blkup_module_plan *p, bool is_driver)
 {
         struct blkup_module_load_options o = {
                 .wait_ns = 3 * blkup_cold_device_ns(c),
                 .trace = c->s.trace,
                 .first_worker = BLKUP_POOL_MAX_WORKERS, /* above those of the bring-up's own graph */
+                .no_async_wait = !is_driver,
                 .backend = c->ops.modules,
         };
         struct blkup_module_load *l = NULL;
@@ -179,7 +183,7 @@ int blkup_cold_run_modules(struct blkup_pool *pool, uint32_t node, unsigned work
                         walk(c);
                 p = m ? plan(c, m) : NULL;
                 if (p) {
-                        load(c, p);
+                        load(c, p, true);
                         (void) blkup_module_plan_free(p);
                         /* Before this counts as done: what it brought may be all that an entry waits for. */
                         if (!c->s.is_watch || !is_told(c))
@@ -191,7 +195,7 @@ int blkup_cold_run_modules(struct blkup_pool *pool, uint32_t node, unsigned work
                 again = m && (c->wants_alias_walk || c->n_planned < c->n_aliases) &&
                         !blkup_pool_is_cancelled(pool);
                 if (!again) {
-                        c->is_loading = false;
+                        c->n_loaders--;
                         blkup_cold_work_over(c);
                 }
                 (void) pthread_mutex_unlock(&c->lock);
@@ -199,15 +203,20 @@ int blkup_cold_run_modules(struct blkup_pool *pool, uint32_t node, unsigned work
         return 0;
 }
 
-void blkup_cold_want_alias(struct blkup_coldplug *c, const char *alias)
+void blkup_cold_start_loader(struct blkup_coldplug *c)
 {
-        if (c->s.no_modules || c->s.dry_run || !note_alias(c, alias) || c->is_loading)
-                return;
-        if (blkup_cold_add_node(c, "modules", COST_MODULES_NS, 0, blkup_cold_run_modules, c,
+        if (c->s.no_modules || c->s.dry_run || c->n_loaders == MAX_LOADERS ||
+            blkup_cold_add_node(c, "modules", COST_MODULES_NS, 0, blkup_cold_run_modules, c,
                                 blkup_cold_drop_run, NULL, NULL) < 0)
                 return;
-        c->is_loading = true;
+        c->n_loaders++;
         c->n_work++;
+}
+
+void blkup_cold_want_alias(struct blkup_coldplug *c, const char *alias)
+{
+        if (!c->s.no_modules && !c->s.dry_run && note_alias(c, alias))
+                blkup_cold_start_loader(c);
 }
 
 void blkup_cold_need_module(struct blkup_coldplug *c, const char *alias)
@@ -222,7 +231,7 @@ void blkup_cold_need_module(struct blkup_coldplug *c, const char *alias)
                 return;
         /* What does not load is told by who needed it. */
         if (blkup_module_plan_add(p, alias, NULL, NULL) == 0)
-                load(c, p);
+                load(c, p, false);
         (void) blkup_module_plan_free(p);
 }
 

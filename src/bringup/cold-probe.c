@@ -234,9 +234,9 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
         e = take_prober(c);
         r = e ? probe(c, e->p, d->d.path, &verdict, &why) : -ENOMEM;
         has_image = r == 0 && has_image_in_file(c, d);
-        if (r == 0 && verdict == BLKUP_VERDICT_FOUND && is_type(e->p, "LVM2_member") && !c->s.no_assembly &&
-            !c->s.dry_run && !d->d.is_image)
-                blkup_cold_read_member(d);
+        if (r == 0 && verdict == BLKUP_VERDICT_FOUND && !c->s.no_assembly && !c->s.dry_run &&
+            !d->d.is_image && (is_type(e->p, "LVM2_member") || is_type(e->p, "linux_raid_member")))
+                blkup_cold_read_member(d, is_type(e->p, "linux_raid_member"));
         (void) pthread_mutex_lock(&c->lock);
         is_late = d->is_over || c->is_finished;
         if (!is_late) {

@@ -265,12 +265,7 @@ static void take_events(struct blkup_coldplug *c)
                 (void) pthread_mutex_lock(&c->lock);
                 c->result.n_overflows++;
                 c->wants_alias_walk = true;
-                if (!c->is_loading && !c->s.no_modules && !c->s.dry_run &&
-                    blkup_cold_add_node(c, "modules", 1, 0, blkup_cold_run_modules, c, blkup_cold_drop_run,
-                                        NULL, NULL) == 0) {
-                        c->is_loading = true;
-                        c->n_work++;
-                }
+                blkup_cold_start_loader(c);
                 (void) pthread_mutex_unlock(&c->lock);
         }
         if (is_lost || is_many) {
@@ -361,8 +356,6 @@ static bool is_stop(const struct blkup_coldplug *c)
 /* true: nothing more is to be waited for. With the lock. */
 static bool is_over(struct blkup_coldplug *c, uint64_t now, uint64_t *next)
 {
-        bool is_waiting = false;
-
         if (c->s.is_watch) {
                 c->is_stopped = c->is_stopped || is_stop(c);
                 if (!c->is_told_settled && c->is_settled && c->n_open == 0 && c->n_work == 0) {
@@ -379,9 +372,7 @@ static bool is_over(struct blkup_coldplug *c, uint64_t now, uint64_t *next)
         }
         if (c->n_open > 0 || c->n_work > 0 || !c->is_settled)
                 return false;
-        for (size_t i = 0; i < c->n_entries; i++)
-                is_waiting = is_waiting || !c->cold[i].is_located;
-        return !is_waiting || !blkup_cold_may_come(c);
+        return !blkup_cold_is_waiting(c) || !blkup_cold_may_come(c);
 }
 
 static void wait_for_something(struct blkup_coldplug *c, uint64_t next)

@@ -32,6 +32,7 @@ struct blkup_cold_device {
         bool is_gone;
         bool is_taken;                        /* assembly has looked at it */
         bool may_be_late;                     /* no `end` node: the watcher gives it up */
+        int32_t md_level;                     /* of a member of an array; INT32_MIN: not known */
         struct blkup_lvm_text *lvm;           /* of a member of a volume group; NULL: unreadable, or none */
         const struct blkup_cold_set *lvm_set; /* that it belongs to */
         char *dm_name, *dm_uuid;
@@ -144,7 +145,8 @@ struct blkup_coldplug {
         pthread_mutex_t modules_lock;
         char **aliases; /* asked for so far */
         size_t n_aliases, alias_cap, n_planned;
-        bool is_loading, wants_alias_walk;
+        bool wants_alias_walk;
+        unsigned n_loaders; /* nodes that load */
         struct blkup_coldplug_module *bad_modules;
         size_t n_bad_modules, n_modules, bad_cap;
 };
@@ -193,7 +195,7 @@ void blkup_cold_assemble(struct blkup_coldplug *c);
 /* Gives up, and starts what has waited long enough; *ret_next: when to come again. With the lock. */
 void blkup_cold_assemble_due(struct blkup_coldplug *c, uint64_t now, uint64_t *ret_next);
 /* Reads what only the device knows, in the thread of its probe. */
-void blkup_cold_read_member(struct blkup_cold_device *d);
+void blkup_cold_read_member(struct blkup_cold_device *d, bool is_md);
 /* The device that lies behind a locked one, or NO_DEVICE; starts unlocking it. With the lock. */
 size_t blkup_cold_behind(struct blkup_coldplug *c, size_t device);
 void blkup_cold_free_sets(struct blkup_coldplug *c);
@@ -205,6 +207,8 @@ void blkup_cold_close_sets(struct blkup_coldplug *c);
 /* cold-modules.c */
 /* The first walk over modaliases; a node. */
 blkup_pool_fn blkup_cold_run_modules;
+/* One more of them, unless there are many. With the lock. */
+void blkup_cold_start_loader(struct blkup_coldplug *c);
 /* An alias more, of a device that came; with the lock. */
 void blkup_cold_want_alias(struct blkup_coldplug *c, const char *alias);
 /* Loads what is not there yet, in this thread, without the lock: "fs-xfs", "dm-mod". */
@@ -249,6 +253,8 @@ BLKUP_MUST_CHECK int blkup_cold_add_probe(struct blkup_coldplug *c, struct blkup
 BLKUP_MUST_CHECK int blkup_cold_collect(struct blkup_coldplug *c, struct blkup_error *err);
 /* Looks for the device of an entry. With the lock. True: decided, in ->is_located and ->locate_error. */
 bool blkup_cold_locate(struct blkup_coldplug *c, size_t index);
+/* Does an entry still look for a device that may come? With the lock. */
+bool blkup_cold_is_waiting(const struct blkup_coldplug *c);
 /* Does d carry the tag, or lie at the path? With the lock. */
 /* Which of `only` no entry is named by: to c->result. */
 int blkup_cold_find_missed(struct blkup_coldplug *c);

@@ -205,8 +205,8 @@ static void wait_for_answers(struct blkup_coldplug *c)
 
         /* Ends: each probe begins, since this holds one worker of several, and then ends or is late; modules
          * are waited for until `last`. */
-        while (c->n_open > 0 || (c->is_loading && blkup_now_ns() < last)) {
-                bool is_loading = c->is_loading && blkup_now_ns() < last;
+        while (c->n_open > 0 || (c->n_loaders > 0 && blkup_now_ns() < last)) {
+                bool is_loading = c->n_loaders > 0 && blkup_now_ns() < last;
                 uint64_t until = is_loading ? 0 : wait_until(c);
                 struct timespec at = { .tv_sec = (time_t) (until / 1000000000u),
                                        .tv_nsec = (long) (until % 1000000000u) };
@@ -475,7 +475,7 @@ static int build(struct blkup_coldplug *c)
                 c->wants_alias_walk = true;
                 r = blkup_cold_add_node(c, "modules", COST_MODULES_NS, 0, blkup_cold_run_modules, c,
                                         blkup_cold_drop_run, NULL, NULL);
-                c->is_loading = r == 0;
+                c->n_loaders += r == 0;
                 c->n_work += r == 0;
         }
         return r;

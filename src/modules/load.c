@@ -464,7 +464,18 @@ static int packing_of_path(const char *path)
         return strcmp(dot, ".zst") == 0 ? BLKUP_ZSTD : BLKUP_NOT_PACKED;
 }
 
-static int fill_job(struct context *c, const struct blkup_module_node *n, struct job *j)
+/* The kernel's own word for each module (async_probe in its kernel-parameters.txt): with it do_init_module()
+ * does not wait for the probes of others (kernel/module/main.c). */
+static char *options_of(const struct blkup_module_node *n, bool no_async_wait)
+{
+        char *text = NULL;
+
+        if (!no_async_wait)
+                return strdup(n->options);
+        return asprintf(&text, "%s%sasync_probe", n->options, *n->options ? " " : "") < 0 ? NULL : text;
+}
+
+static int fill_job(struct context *c, const struct blkup_module_node *n, bool no_async_wait, struct job *j)
 {
         struct stat st;
         int fd;
@@ -473,7 +484,7 @@ static int fill_job(struct context *c, const struct blkup_module_node *n, struct
         j->action = n->action;
         j->name = strdup(n->name);
         j->path = strdup(n->path);
-        j->options = strdup(n->options);
+        j->options = options_of(n, no_async_wait);
         if (n->command)
                 j->command = strdup(n->command);
         if (!j->name || !j->path || !j->options || (n->command && !j->command))
@@ -781,7 +792,7 @@ static int make_context(struct blkup_module_plan *p, const struct blkup_module_l
                 c->compression = kernel_compression(c->root);
         for (size_t i = 0; r == 0 && i < n; i++) {
                 c->n_jobs = i + 1;
-                r = fill_job(c, &nodes[i], &c->jobs[i]);
+                r = fill_job(c, &nodes[i], o->no_async_wait, &c->jobs[i]);
         }
         if (r < 0) {
                 unref_context(c);
