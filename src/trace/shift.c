@@ -117,17 +117,66 @@ static int test_exactly(const struct ranked *all, size_t n_a, size_t n, uint64_t
         return 0;
 }
 
-/* P(|Z| >= z) */
+/* The three functions of libm that are needed here: the command should not load that library at each start.
+ */
+
+/* Ends: from above Newton's steps only fall, and a double has no hundred of them. */
+static double square_root(double x)
+{
+        double r = x > 1 ? x : 1;
+
+        for (unsigned i = 0; i < 1100 && x > 0; i++) {
+                double next = (r + x / r) / 2;
+
+                if (next >= r)
+                        return r;
+                r = next;
+        }
+        return x > 0 ? r : 0;
+}
+
+/* e^-x for x in [0, 700]: the series of x / 1024, squared ten times. */
+static double exp_minus(double x)
+{
+        double y = x / 1024, term = 1, sum = 1;
+
+        for (unsigned i = 1; i < 20; i++) {
+                term *= y / i;
+                sum += term;
+        }
+        for (unsigned i = 0; i < 10; i++)
+                sum *= sum;
+        return 1 / sum;
+}
+
+/* P(|Z| >= z). Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.2.11 (the series)
+ * and 26.2.14 (the continued fraction). */
 static double both_tails(double z)
 {
-        return erfc(z / 1.4142135623730951);
+        double bell, f = 0, term = z, sum = z;
+
+        if (z <= 0)
+                return 1;
+        if (z > 37) /* below the smallest normal double */
+                return 0;
+        bell = 0.79788456080286536 * exp_minus(z * z / 2); /* twice the density */
+        if (z < 3) {
+                for (unsigned i = 3; i < 121; i += 2) {
+                        term *= z * z / i;
+                        sum += term;
+                }
+                return 1 - bell * sum;
+        }
+        for (unsigned i = 120; i > 0; i--)
+                f = i / (z + f);
+        return bell / (z + f);
 }
 
 static void test_by_normal(size_t n_a, size_t n_b, uint64_t sum2, double ties, struct blkup_shift *ret)
 {
         double n = (double) (n_a + n_b), a = (double) n_a, b = (double) n_b;
         double far = fabs((double) sum2 / 2 - a * (n + 1) / 2);
-        double sigma = sqrt(a * b / 12 * (n + 1 - ties / (n * (n - 1))));
+        double sigma = square_root(a * b / 12 * (n + 1 - ties / (n * (n - 1))));
 
         ret->is_exact = false;
         /* Half a step towards the middle, as the sum has steps and the curve has none. */
@@ -170,7 +219,7 @@ static int find_cut(size_t n_a, size_t n_b, double alpha, size_t *ret)
                         else
                                 high = z;
                 }
-                cut = floor(pairs / 2 - low * sqrt(pairs * (double) (n + 1) / 12));
+                cut = pairs / 2 - low * square_root(pairs * (double) (n + 1) / 12);
                 k = cut > 0 ? (size_t) cut : 0;
         }
         *ret = k;
