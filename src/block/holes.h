@@ -21,8 +21,8 @@ struct blkup_holes {
  * size_bytes, blocks: as stat has them. */
 void blkup_holes_init(struct blkup_holes *h, int fd, uint64_t size_bytes, uint64_t blocks);
 
-/* Does all of [at, at + len) lie in a hole of the file as it is now? Moves the descriptor's offset. false: no,
- * or not known. */
+/* Does all of [at, at + len) lie in a hole of the file as it is now? Moves the descriptor's offset. false:
+ * no, or not known. */
 bool blkup_holes_have(struct blkup_holes *h, int fd, uint64_t at, uint64_t len);
 
 #endif
