@@ -134,6 +134,9 @@ static int parse_line(struct blkup_modconf *c, char *text)
         default:
                 if (!*text)
                         return 1;
+                /* kmod 30: blanks of parameters are all spaces; those of commands stay. */
+                for (char *tab = text; line.kind == BLKUP_MODCONF_OPTIONS && (tab = strchr(tab, '\t'));)
+                        *tab = ' ';
                 line.text = text;
                 break;
         }
@@ -147,18 +150,16 @@ int blkup_modconf_parse(struct blkup_modconf *c, const char *text, size_t n)
 
         if (!copy)
                 return -ENOMEM;
-        /* Ends: each turn takes a line. A backslash before a newline joins lines, before anything else it is
-         * itself. */
+        /* Ends: each turn takes a line. A backslash before a newline joins lines; before anything else it only
+         * means that the next character is itself, as kmod 30 answers. */
         while (at < n) {
                 char *line = copy + at;
                 bool has_nul = false;
                 int r;
 
                 for (to = at; at < n && copy[at] != '\n'; at++) {
-                        if (copy[at] == '\\' && at + 1 < n && copy[at + 1] == '\n') {
-                                at++;
+                        if (copy[at] == '\\' && at + 1 < n && copy[++at] == '\n')
                                 continue;
-                        }
                         has_nul |= copy[at] == '\0';
                         copy[to++] = copy[at];
                 }

@@ -244,11 +244,29 @@ static void the_command_line_is_read(void **state)
         blkup_modconf_free(&c);
 }
 
+/* What kmod 30 answers to such lines, compared by hand. */
+static void backslashes_and_tabs(void **state)
+{
+        static const char text[] = "options a x=\\ty\tz=\\\\b \\\n c\n"
+                                   "install b echo a\\;b\tc\\\\\n"
+                                   "options d last\n";
+        struct blkup_modconf c = { 0 };
+
+        (void) state;
+        assert_int_equal(blkup_modconf_parse(&c, text, sizeof(text) - 1), 0);
+        assert_string_equal(line_of(&c, BLKUP_MODCONF_OPTIONS, 0)->text, "x=ty z=\\b  c");
+        assert_string_equal(blkup_modconf_command(&c, BLKUP_MODCONF_INSTALL, "b"), "echo a;b\tc\\");
+        assert_string_equal(line_of(&c, BLKUP_MODCONF_OPTIONS, 1)->name, "d");
+        assert_int_equal(c.n_bad_lines, 0);
+        blkup_modconf_free(&c);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(finds_and_matches),
                 cmocka_unit_test(every_cut_and_every_bit_ends_well),
+                cmocka_unit_test(backslashes_and_tabs),
                 cmocka_unit_test(circles_end),
                 cmocka_unit_test(names_are_normalised_and_checked),
                 cmocka_unit_test(configuration_is_read),
