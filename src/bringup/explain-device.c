@@ -193,9 +193,13 @@ static void say_bad_magic(const struct magic *m, const struct content *c, struct
 {
         uint8_t found[16] = { 0 }, super[SUPER_BYTES];
         struct blkup_bytes view;
-        ssize_t n = read_at(c, found, m->len, m->at);
         ssize_t got = read_at(c, super, sizeof(super), m->super_at);
+        ssize_t n = read_at(c, found, m->len, m->at);
 
+        if (n < 0) {
+                blkup_say(s, "byte %" PRIu64 " of %s cannot be read: %s", m->at, c->name, strerror(errno));
+                return;
+        }
         if (n < (ssize_t) m->len) {
                 blkup_say(s,
                           "%s ends before byte %" PRIu64

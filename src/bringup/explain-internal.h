@@ -59,8 +59,8 @@ bool blkup_explain_twin(struct blkup_explainer *e, const struct blkup_mount_resu
                         struct blkup_saying *s);
 /* Who uses what is mounted at target; false: nobody was found. */
 bool blkup_explain_users(struct blkup_explainer *e, const char *target, struct blkup_saying *s);
-/* How many devices that can be read carry this UUID; the first goes to ret_first (cap bytes), which may be
- * NULL. */
+/* explain-members.c: how many devices that answer carry this UUID; the first goes to ret_first (cap bytes),
+ * which may be NULL. */
 size_t blkup_explain_count_members(struct blkup_explainer *e, const char *uuid, char *ret_first, size_t cap);
 
 #endif

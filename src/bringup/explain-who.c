@@ -104,21 +104,6 @@ bool blkup_explain_holder(struct blkup_explainer *e, const struct blkup_mount_re
         return false;
 }
 
-static bool uuid_of(struct blkup_explainer *e, const char *path, char *ret, size_t cap)
-{
-        enum blkup_verdict verdict;
-        const char *uuid = NULL;
-
-        blkup_explainer_need_probe(e);
-        if (e->probe && blkup_probe_path(e->probe, path, NULL, &verdict, NULL) == 0 &&
-            verdict == BLKUP_VERDICT_FOUND)
-                uuid = blkup_probe_lookup(e->probe, "UUID");
-        if (!uuid)
-                return false;
-        (void) snprintf(ret, cap, "%s", uuid);
-        return true;
-}
-
 /* xfs keeps its UUID at byte 32 of its super block (xfs_format.h). */
 static bool xfs_uuid(const char *path, uint64_t at, unsigned char ret[16])
 {
@@ -149,25 +134,6 @@ bool blkup_explain_twin(struct blkup_explainer *e, const struct blkup_mount_resu
                 return true;
         }
         return false;
-}
-
-size_t blkup_explain_count_members(struct blkup_explainer *e, const char *uuid, char *ret_first, size_t cap)
-{
-        const struct blkup_sysblocks *t = blkup_explainer_blocks(e);
-        size_t n = 0;
-
-        for (size_t i = 0; t && i < t->n; i++) {
-                char path[PATH_MAX], found[64];
-
-                if (t->blocks[i].size_sectors == 0 || t->blocks[i].is_hidden || t->blocks[i].dm_is_suspended)
-                        continue;
-                (void) snprintf(path, sizeof(path), "/dev/%s", t->blocks[i].dev_name);
-                if (!uuid_of(e, path, found, sizeof(found)) || strcmp(found, uuid) != 0)
-                        continue;
-                if (n++ == 0 && ret_first)
-                        (void) snprintf(ret_first, cap, "%s", path);
-        }
-        return n;
 }
 
 /* ---- users of a mount ---- */

@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/timeline.h"
+#include "mount/names.h"
 
 static const struct blkup_cli_option options[] = {
         { BLKUP_CLI_COLD_DRY_RUN, 0, "dry-run", BLKUP_CLI_NO_ARG, NULL, NULL,
@@ -103,6 +104,9 @@ static int run_coldplug(const struct blkup_cli_command *self, int argc, char **a
         struct blkup_cli_cold_request q = { 0 };
         int first = 0, code_of_help = 0, code;
 
+        /* As fstab has them: a shell leaves the inner marks of 'LABEL="a b"'. */
+        for (int i = 1; i < argc; i++)
+                blkup_mount_unquote_tag(argv[i]);
         code = blkup_cli_cold_request_parse(self, argc, argv, &q, &first, &code_of_help);
         if (code == 0)
                 code = check_request(self, &q, argc - first, argv + first);

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/tags.h"
+#include "mount/names.h"
 
 /* findfs(8): 1 not found, 2 a wrong use. */
 enum { EXIT_NOT_FOUND = 1, EXIT_USAGE = 2 };
@@ -52,6 +53,9 @@ static int run_findfs(const struct blkup_cli_command *self, int argc, char **arg
         struct blkup_cli_parser parser;
         const char *value, *tag;
 
+        /* As fstab has them: a shell leaves the inner marks of 'LABEL="a b"'. */
+        for (int i = 1; i < argc; i++)
+                blkup_mount_unquote_tag(argv[i]);
         blkup_cli_parser_init(&parser, self, argc, argv, false);
         if (blkup_cli_next(&parser, &value) < 0)
                 return parser.exit_code;

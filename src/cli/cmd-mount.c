@@ -14,6 +14,7 @@
 #include "cli/tags.h"
 #include "cli/timeline.h"
 #include "host/mountinfo.h"
+#include "mount/names.h"
 
 enum {
         OPT_ALL = 1,
@@ -538,6 +539,9 @@ static int run_mount(const struct blkup_cli_command *self, int argc, char **argv
         const char *value;
         int id, code = 0;
 
+        /* As fstab has them: a shell leaves the inner marks of 'LABEL="a b"'. */
+        for (int i = 1; i < argc; i++)
+                blkup_mount_unquote_tag(argv[i]);
         blkup_cli_parser_init(&parser, self, argc, argv, false);
         while (code == 0 && (id = blkup_cli_next(&parser, &value)) > 0)
                 code = set_option(self, &q, id, value);

@@ -10,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/tags.h"
 #include "cli/timeline.h"
+#include "mount/names.h"
 
 enum {
         OPT_ALL = 1,
@@ -165,6 +166,9 @@ static int run_umount(const struct blkup_cli_command *self, int argc, char **arg
         const char *value;
         int id, n, code = 0;
 
+        /* As fstab has them: a shell leaves the inner marks of 'LABEL="a b"'. */
+        for (int i = 1; i < argc; i++)
+                blkup_mount_unquote_tag(argv[i]);
         blkup_cli_parser_init(&parser, self, argc, argv, false);
         while (code == 0 && (id = blkup_cli_next(&parser, &value)) > 0)
                 code = set_option(self, &q, id, value);

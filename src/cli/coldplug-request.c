@@ -19,6 +19,7 @@
 #include "cli/coldplug-output.h"
 #include "cli/output.h"
 #include "cli/timeline.h"
+#include "mount/names.h"
 
 static int out_of_memory(const struct blkup_cli_command *self)
 {
@@ -55,6 +56,7 @@ static int add_place(const struct blkup_cli_command *self, struct blkup_cli_cold
         source = strndup(value, (size_t) (at - value));
         if (!source)
                 return out_of_memory(self);
+        blkup_mount_unquote_tag(source);
         q->places[q->s.n_places++] = (struct blkup_coldplug_place){ source, at + 1 };
         return 0;
 }

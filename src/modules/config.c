@@ -150,8 +150,8 @@ int blkup_modconf_parse(struct blkup_modconf *c, const char *text, size_t n)
 
         if (!copy)
                 return -ENOMEM;
-        /* Ends: each turn takes a line. A backslash before a newline joins lines; before anything else it only
-         * means that the next character is itself, as kmod 30 answers. */
+        /* Ends: each turn takes a line. A backslash before a newline joins lines; before anything else it
+         * only means that the next character is itself, as kmod 30 answers. */
         while (at < n) {
                 char *line = copy + at;
                 bool has_nul = false;

@@ -164,26 +164,33 @@ static const char *check_types(const char *types)
 }
 
 /* The decoded source, without the quotes of a tag. */
-static const char *take_source(char *s)
+void blkup_mount_unquote_tag(char *source)
 {
         const char *name, *value;
         size_t n;
+
+        if (!blkup_mount_split_tag(source, &name, &value))
+                return;
+        n = strlen(value);
+        if (n >= 2 && (value[0] == '"' || value[0] == '\'') && value[n - 1] == value[0]) {
+                char *at = source + (value - source);
+
+                memmove(at, at + 1, n - 2);
+                at[n - 2] = '\0';
+        }
+}
+
+static const char *take_source(char *s)
+{
+        const char *name, *value;
 
         blkup_host_unescape(s);
         if (!*s)
                 return "the source is empty";
         if (!blkup_mount_split_tag(s, &name, &value))
                 return NULL;
-        n = strlen(value);
-        if (n >= 2 &&
-            ((value[0] == '"' && value[n - 1] == '"') || (value[0] == '\'' && value[n - 1] == '\''))) {
-                char *at = s + (value - s);
-
-                memmove(at, at + 1, n - 2);
-                at[n - 2] = '\0';
-                n -= 2;
-        }
-        return n == 0 ? "the tag has no value" : NULL;
+        blkup_mount_unquote_tag(s);
+        return *value ? NULL : "the tag has no value";
 }
 
 static const char *take_number(char **at, int *ret)

@@ -8,6 +8,9 @@
 /* "UUID=x" in two; false: no tag. The name is a constant, the value lies in source. */
 bool blkup_mount_split_tag(const char *source, const char **ret_name, const char **ret_value);
 
+/* TAG="value" and TAG='value' without their quotation marks, in place; all else stays as it is. */
+void blkup_mount_unquote_tag(char *source);
+
 /* Letters, digits, . _ - +: nothing that could leave a folder or be an option. */
 bool blkup_mount_is_type_name(const char *s);
 

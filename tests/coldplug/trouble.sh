@@ -72,6 +72,20 @@ if [ "$took" -lt 30000 ]; then pass; else fail "it took $took ms"; fi
 echo "good was ready after $ready us; the command ended after $took ms, at --timeout 10"
 umount at/good
 
+# A device that cannot be read is not one that ends too early.
+says 'mount of read errors' 32 'byte 1080 of errors cannot be read: Input/output error' \
+        "$blkup" mount --ignore-hibernation -t ext4 errors at/errors
+
+# Who looks for a lost journal on all devices does not wait for the silent one.
+truncate -s 8M journal.img
+mke2fs -q -F -O journal_dev -b 1024 journal.img 2>/dev/null
+journal=$(attach journal.img)
+ext4 far.img 16M -b 1024 -J "device=$journal"
+losetup -d "$journal"
+if dd if=/dev/kmsg iflag=nonblock bs=8192 count=1 of=/dev/null status=none 2>/dev/null; then
+        says 'a lost journal' 32 'and no device here has it' "$blkup" mount --ignore-hibernation far.img at/errors
+fi
+
 # The same for one device at a time: who has found what it looked for waits a second for the others.
 quick() { # NAME CODE COMMAND...
         local name=$1 code=0 start=${EPOCHREALTIME/./} took

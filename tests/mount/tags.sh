@@ -22,6 +22,14 @@ one_line 'findfs of nothing' 1 'no device has it' "$blkup" findfs LABEL=blkup-no
 usage_error 'findfs of no tag' 2 'is no tag' "$blkup" findfs /dev/sda
 usage_error 'findfs of two' 2 'one tag' "$blkup" findfs LABEL=a LABEL=b
 
+# Quotation marks as in fstab.
+for tag in "LABEL=\"blkuptag\"" "LABEL='blkuptag'" "UUID=\"$uuid\""; do
+        answer=$("$blkup" findfs "$tag" 2>&1 || true)
+        is "findfs $tag" "$answer" "$a"
+        gives "mount $tag" 0 "$blkup" mount "$tag" m
+        gives "umount $tag" 0 "$blkup" umount "$tag"
+done
+
 # Two that do not belong together: both are named.
 cp a.img b.img
 b=$(attach b.img)
