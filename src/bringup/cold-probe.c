@@ -14,6 +14,9 @@
 #include "bringup/cold.h"
 #include "host/hostfile.h"
 
+#define FEW_PROBERS    4u
+#define PROBER_WAIT_NS UINT64_C(5000000)
+
 static struct blkup_cold_prober *make_prober(bool *no_cage)
 {
         struct blkup_cold_prober *e = calloc(1, sizeof(*e));
@@ -37,16 +40,28 @@ static struct blkup_cold_prober *make_prober(bool *no_cage)
         return e;
 }
 
-/* A device that hangs keeps its prober: there is no limit but that of the threads. */
+/*
+ * A prober has a child, its cage, which costs more than most devices: a few serve many. A device that hangs keeps its
+ * prober, and one that is slow keeps it for long; so who waits for one waits a short while, and makes another then.
+ */
 static struct blkup_cold_prober *take_prober(struct blkup_coldplug *c)
 {
+        uint64_t until = blkup_now_ns() + PROBER_WAIT_NS;
+        struct timespec at = { .tv_sec = (time_t) (until / 1000000000u),
+                               .tv_nsec = (long) (until % 1000000000u) };
         struct blkup_cold_prober *e;
         bool no_cage;
 
         (void) pthread_mutex_lock(&c->lock);
+        /* Ends: with the time. */
+        while (!c->free_probers && c->n_probers >= FEW_PROBERS)
+                if (pthread_cond_timedwait(&c->prober_is_free, &c->lock, &at) == ETIMEDOUT)
+                        break;
         e = c->free_probers;
         if (e)
                 c->free_probers = e->next;
+        else
+                c->n_probers++;
         no_cage = c->no_cage;
         (void) pthread_mutex_unlock(&c->lock);
         if (e)
@@ -54,6 +69,7 @@ static struct blkup_cold_prober *take_prober(struct blkup_coldplug *c)
         e = make_prober(&no_cage);
         (void) pthread_mutex_lock(&c->lock);
         c->no_cage = no_cage;
+        c->n_probers -= !e;
         (void) pthread_mutex_unlock(&c->lock);
         return e;
 }
@@ -63,36 +79,46 @@ static void give_prober(struct blkup_coldplug *c, struct blkup_cold_prober *e)
         (void) pthread_mutex_lock(&c->lock);
         e->next = c->free_probers;
         c->free_probers = e;
+        (void) pthread_cond_signal(&c->prober_is_free);
         (void) pthread_mutex_unlock(&c->lock);
 }
 
-static void free_list(struct blkup_cold_prober *list)
+static unsigned free_list(struct blkup_cold_prober *list)
 {
+        unsigned n = 0;
+
         /* Ends: the list gets shorter each turn. */
-        while (list) {
+        for (; list; n++) {
                 struct blkup_cold_prober *e = list;
 
                 list = e->next;
                 blkup_probe_unref(e->p);
                 free(e);
         }
+        return n;
 }
 
 void blkup_cold_free_probers(struct blkup_coldplug *c)
 {
-        free_list(BLKUP_TAKE(c->free_probers));
+        c->n_probers -= free_list(BLKUP_TAKE(c->free_probers));
 }
 
 /* The last one that was asked for: what comes next needs the memory, and no children. */
 static void free_probers_if_last(struct blkup_coldplug *c)
 {
         struct blkup_cold_prober *list = NULL;
+        unsigned n;
 
         (void) pthread_mutex_lock(&c->lock);
         if (c->n_open == 0)
                 list = BLKUP_TAKE(c->free_probers);
         (void) pthread_mutex_unlock(&c->lock);
-        free_list(list);
+        if (!list)
+                return;
+        n = free_list(list);
+        (void) pthread_mutex_lock(&c->lock);
+        c->n_probers -= n;
+        (void) pthread_mutex_unlock(&c->lock);
 }
 
 static char *copy_of(const struct blkup_probe *p, const char *name)

@@ -110,6 +110,8 @@ struct blkup_coldplug {
         struct blkup_cold_entry *cold; /* one an entry */
         size_t n_entries;
         struct blkup_cold_prober *free_probers;
+        pthread_cond_t prober_is_free;
+        unsigned n_probers; /* with those in use */
         bool no_cage; /* this kernel has none */
         bool is_settled, is_closed; /* closed: no device will come any more */
         bool is_finished;           /* results are the caller's: late answers are dropped */

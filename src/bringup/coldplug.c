@@ -111,6 +111,7 @@ struct blkup_coldplug *blkup_coldplug_unref(struct blkup_coldplug *c)
         free(c->root);
         free(c->image_folder);
         (void) pthread_cond_destroy(&c->changed);
+        (void) pthread_cond_destroy(&c->prober_is_free);
         (void) pthread_mutex_destroy(&c->lock);
         (void) pthread_mutex_destroy(&c->terminal);
         (void) pthread_mutex_destroy(&c->modules_lock);
@@ -610,6 +611,7 @@ int blkup_coldplug_run(const struct blkup_coldplug_settings *s, struct blkup_col
         (void) pthread_condattr_init(&monotonic);
         (void) pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
         (void) pthread_cond_init(&c->changed, &monotonic);
+        (void) pthread_cond_init(&c->prober_is_free, &monotonic);
         (void) pthread_condattr_destroy(&monotonic);
         blkup_cold_fill_ops(c);
         c->result.start_ns = blkup_now_ns();
