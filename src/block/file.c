@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/checked.h"
@@ -15,10 +13,7 @@
 #include "block/dioalign.h"
 #include "block/facts.h"
 #include "block/holes.h"
-
-#ifndef RWF_NOWAIT
-#define RWF_NOWAIT 0x8 /* kernel include/uapi/linux/fs.h */
-#endif
+#include "block/nowait.h"
 
 /* No file system or device in use asks for more than a page. */
 #define ALIGN_MAX 4096u
@@ -180,12 +175,6 @@ static int read_by_ring(struct blkup_block_file *f, struct blkup_block_request *
         return submissions;
 }
 
-/* preadv2(): musl has no name for it. The kernel takes the offset in two halves, on every architecture. */
-static ssize_t read_nowait(int fd, const struct iovec *to, uint64_t at)
-{
-        return syscall(SYS_preadv2, fd, to, 1UL, (unsigned long) at, (unsigned long) (at >> 32), RWF_NOWAIT);
-}
-
 /*
  * What is in the page cache is had by a call each, in half the time that the ring takes for it. The first
  * that would have to wait for the disk shows that it pays to ask for all that is left at once.
@@ -197,10 +186,9 @@ static int read_cached(struct blkup_block_file *f, struct blkup_block_request *r
         size_t i;
 
         for (i = 0; i < n; i++) {
-                struct iovec to = { .iov_base = r[i].to, .iov_len = r[i].len };
                 uint64_t after;
 
-                if (read_nowait(f->fd, &to, r[i].at) != (ssize_t) r[i].len)
+                if (blkup_pread_nowait(f->fd, r[i].to, r[i].len, r[i].at) != (ssize_t) r[i].len)
                         break;
                 submissions++;
                 after = blkup_now_ns();

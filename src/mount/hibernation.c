@@ -13,13 +13,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "block/nowait.h"
 #include "host/hostfile.h"
 #include "mount/hibernation.h"
 #include "mount/mounter.h"
@@ -45,8 +45,8 @@ static enum look look_at(int fd, uint64_t page, bool is_patient)
 {
         uint8_t buf[10];
         struct blkup_bytes view = { .data = buf, .at = page - sizeof(buf), .len = sizeof(buf) };
-        struct iovec part = { .iov_base = buf, .iov_len = sizeof(buf) };
-        ssize_t n = preadv2(fd, &part, 1, (off_t) (page - sizeof(buf)), is_patient ? 0 : RWF_NOWAIT);
+        ssize_t n = is_patient ? pread(fd, buf, sizeof(buf), (off_t) view.at)
+                               : blkup_pread_nowait(fd, buf, sizeof(buf), view.at);
 
         /* Not in the cache; or a device, or a kernel, that has no such flag. */
         if (n < 0 && !is_patient && (errno == EAGAIN || errno == EOPNOTSUPP || errno == ENOSYS))
