@@ -233,10 +233,19 @@ static uint64_t claimed_size(const char *type, struct blkup_bytes b)
                         blocks |= (uint64_t) blkup_le32_at(b, 0x150) << 32;
                 return blkup_shl(blocks, 10 + (uint64_t) blkup_le32_at(b, 0x18), &v) ? v : 0;
         }
+        /* Blocks of 512 bytes to 64 KiB (XFS_MIN_BLOCKSIZE, XFS_MAX_BLOCKSIZE). */
+        if (strcmp(type, "xfs") == 0 && (blkup_be32_at(b, 4) < 512 || blkup_be32_at(b, 4) > 65536))
+                return 0;
         if (strcmp(type, "xfs") == 0)
                 return blkup_mul(blkup_be64_at(b, 8), blkup_be32_at(b, 4), &v) ? v : 0;
         if (strcmp(type, "squashfs") == 0)
                 return blkup_le64_at(b, 40);
+        /* The size of this member stands in the item of its device: total_bytes at 8 behind 0xc9. */
+        if (strcmp(type, "btrfs") == 0)
+                return blkup_le64_at(b, 0xd1);
+        /* Blocks of 512 bytes (EROFS_MIN_BLOCK_BITS) to the page. */
+        if (strcmp(type, "erofs") == 0 && blkup_u8_at(b, 12) > 16)
+                return 0;
         if (strcmp(type, "erofs") == 0)
                 return blkup_shl(blkup_le32_at(b, 36), blkup_u8_at(b, 12), &v) ? v : 0;
         return 0;

@@ -88,22 +88,24 @@ static size_t same_start(const char *a, const char *b)
 static void say_kernel_line(const struct blkup_mount_result *r, struct blkup_saying *s)
 {
         const char *slash = strrchr(r->device, '/');
-        const char *line = last_line(r->kernel), *before = line;
-        bool is_named = slash && strstr(line, slash + 1);
+        const char *text = *r->kernel ? r->kernel : r->log, *line = last_line(text), *before = line;
+        bool is_named = text == r->log || (slash && strstr(line, slash + 1));
 
         /* Ends: at the start of the text. */
-        while (before > r->kernel && (before == line || before[-1] != '\n'))
+        while (before > text && (before == line || before[-1] != '\n'))
                 before--;
         if (*line)
                 blkup_say(s,
                           "; the kernel says%s: ", is_named || !r->kernel_is_shared ? "" : ", perhaps of it");
+        if (text == r->log) {
+                before = without_mark(before);
+                line = without_mark(line);
+        }
         if (before < line && strncmp(before, line, strcspn(line, "\n")) != 0)
                 blkup_say(s, "%.*s; %s", (int) strcspn(before, "\n"), before,
                           line + same_start(before, line));
         else if (*line)
                 blkup_say(s, "%s", line);
-        else if (*r->log)
-                blkup_say(s, "; the kernel says: %s", without_mark(last_line(r->log)));
         else if (!r->kernel_is_readable)
                 blkup_say(s, " (the kernel's log may not be read here: it may say more)");
 }

@@ -230,9 +230,14 @@ int blkup_check_learn_kernel(struct blkup_module_check *c, struct blkup_error *e
                                           .has_force_load = true,
                                           .has_livepatch = true };
         if (c->o.symvers) {
+                size_t before = c->exports.n;
+
                 r = add_symvers(c, c->o.symvers);
                 if (r < 0)
                         return blkup_fail_errno(err, r, "%s", c->o.symvers);
+                if (c->exports.n == before)
+                        return blkup_fail(err, -ENODATA, "%s: names no symbol: it is no Module.symvers",
+                                          c->o.symvers);
         } else {
                 r = find_symvers(c);
         }

@@ -41,6 +41,7 @@ run "$blkup" modules check --flags 64 empty.ko
 has 'unknown flags' "$out" 'EINVAL: syscall'
 run "$blkup" modules check nothere.ko
 is 'a file that is not there' "$code" 1
+one_line 'no Module.symvers' 2 'it is no Module.symvers' "$blkup" modules check --symvers text.ko empty.ko
 one_line 'a stub of a System.map' 2 'names no exported symbol' "$blkup" modules check --system-map text.ko empty.ko
 
 if python3 -c 'import jsonschema' 2>/dev/null; then

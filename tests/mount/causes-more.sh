@@ -92,6 +92,21 @@ if_log 'an option in two words' 32 'quotafile must be on filesystem root' \
 if_log 'quota without its format' 32 'a.img: Invalid argument; the kernel says: EXT4-fs: journaled quota format' \
         "$blkup" mount -o usrjquota=aquota.user a.img m
 
+# -- others ----------------------------------------------------------------------------------------------------
+if knows btrfs && have mkfs.btrfs; then
+        truncate -s 128M b.img
+        mkfs.btrfs -q b.img >/dev/null
+        truncate -s 100M b.img
+        tells 'a btrfs cut short' 32 'is 134217728 bytes long, the device only 104857600' "$blkup" mount b.img m
+fi
+if knows squashfs && have mksquashfs && [ -n "$log_is_readable" ]; then
+        mkdir tree
+        mksquashfs tree s.img -quiet -noappend >/dev/null
+        printf '\x09' | dd of=s.img bs=1 seek=28 conv=notrunc status=none
+        tells 'squashfs of a later time' 32 'ismatch, trying to mount newer 9.0' "$blkup" mount -t squashfs s.img m
+        rm -r tree
+fi
+
 # -- overlay ---------------------------------------------------------------------------------------------------
 if knows overlay && [ -n "$log_is_readable" ]; then
         mkdir low up wrk
