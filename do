@@ -69,7 +69,8 @@ DEPENDENCIES=(
         'libnbd-bin       bench  nbdfuse: such a device as a file'
         'fuse3            bench  for nbdfuse'
         'liburcu-dev      bench  a peer of the reader-writer semaphore'
-        'qemu-system-x86  bench  virtual machines that load modules'
+        'qemu-system-x86  bench  virtual machines that load modules and have many disks'
+        'qemu-utils       bench  their disks'
         'cpio             bench  their initramfs'
         'busybox-static   bench  their xargs'
 )
