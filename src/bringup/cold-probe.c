@@ -41,8 +41,9 @@ static struct blkup_cold_prober *make_prober(bool *no_cage)
 }
 
 /*
- * A prober has a child, its cage, which costs more than most devices: a few serve many. A device that hangs keeps its
- * prober, and one that is slow keeps it for long; so who waits for one waits a short while, and makes another then.
+ * A prober has a child, its cage, which costs more than most devices: a few serve many. A device that hangs
+ * keeps its prober, and one that is slow keeps it for long; so who waits for one waits a short while, and
+ * makes another then.
  */
 static struct blkup_cold_prober *take_prober(struct blkup_coldplug *c)
 {

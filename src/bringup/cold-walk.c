@@ -266,7 +266,13 @@ int blkup_cold_walk_again(struct blkup_coldplug *c, bool gone)
                         r = take_over(c, t, at, gone);
                 blkup_sysblocks_free(t);
         }
-        return r == 1 ? -EAGAIN : r;
+        if (r != 1)
+                return r;
+        /* Devices come and go faster than they can be listed: the watch does it again in a while. */
+        (void) pthread_mutex_lock(&c->lock);
+        c->walk_is_due = true;
+        (void) pthread_mutex_unlock(&c->lock);
+        return -EAGAIN;
 }
 
 /* A whole disk that is cut into partitions is left alone, and only a table with both of them shows that: its

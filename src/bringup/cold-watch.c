@@ -407,7 +407,7 @@ int blkup_cold_run_watch(struct blkup_pool *p, uint32_t node, unsigned worker, v
                          struct blkup_error *err)
 {
         struct blkup_coldplug *c = arg;
-        bool over = false;
+        bool over = false, walks;
 
         (void) node;
         (void) worker;
@@ -423,8 +423,8 @@ int blkup_cold_run_watch(struct blkup_pool *p, uint32_t node, unsigned worker, v
                 tell_entries(c, now, &next);
                 if (c->s.is_watch)
                         rearm(c, now, &next);
-                over = is_over(c, now, &next);
-                if (c->uevent_fd < 0 && !c->is_closed)
+                over = is_over(c, now, &next) && !c->walk_is_due;
+                if (c->walk_is_due || (c->uevent_fd < 0 && !c->is_closed))
                         earlier(&next, now + LOOK_AGAIN_NS);
                 (void) pthread_mutex_unlock(&c->lock);
                 tell_all(c);
@@ -433,7 +433,11 @@ int blkup_cold_run_watch(struct blkup_pool *p, uint32_t node, unsigned worker, v
                 wait_for_something(c, next);
                 if (c->uevent_fd >= 0)
                         take_events(c);
-                else if (!c->is_closed)
+                (void) pthread_mutex_lock(&c->lock);
+                walks = c->walk_is_due || (c->uevent_fd < 0 && !c->is_closed);
+                c->walk_is_due = false;
+                (void) pthread_mutex_unlock(&c->lock);
+                if (walks)
                         (void) !blkup_cold_walk_again(c, c->s.is_watch);
         }
         (void) pthread_mutex_lock(&c->lock);

@@ -111,6 +111,7 @@ struct blkup_coldplug {
         size_t n_entries;
         struct blkup_cold_prober *free_probers;
         pthread_cond_t prober_is_free;
+        bool walk_is_due; /* one was given up, since devices came and went meanwhile */
         unsigned n_probers; /* with those in use */
         bool no_cage; /* this kernel has none */
         bool is_settled, is_closed; /* closed: no device will come any more */

@@ -37,8 +37,7 @@
 #define LOOK_AGAIN_NS UINT64_C(50000000)
 #define COST_MODULES_NS UINT64_C(300000000)
 #define MAX_PASSES 64
-/* Some hundred thousand devices that come and go: a watcher ends then and is begun anew (blkup/coldplug.h).
- */
+/* Some hundred thousand devices that come and go; what comes after those is named, and not looked at. */
 #define MAX_WATCH_NODES (1u << 20)
 /* See above. */
 #define LATE_FACTOR 4u
