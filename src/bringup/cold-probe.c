@@ -42,22 +42,29 @@ static struct blkup_cold_prober *make_prober(bool *no_cage)
 
 /*
  * A prober has a child, its cage, which costs more than most devices: a few serve many. A device that hangs
- * keeps its prober, and one that is slow keeps it for long; so who waits for one waits a short while, and
- * makes another then.
+ * keeps its prober, and one that is slow keeps it for long; so when none has come back for a short while, who
+ * waits makes another.
  */
 static struct blkup_cold_prober *take_prober(struct blkup_coldplug *c)
 {
-        uint64_t until = blkup_now_ns() + PROBER_WAIT_NS;
-        struct timespec at = { .tv_sec = (time_t) (until / 1000000000u),
-                               .tv_nsec = (long) (until % 1000000000u) };
         struct blkup_cold_prober *e;
+        uint64_t n_given;
         bool no_cage;
 
         (void) pthread_mutex_lock(&c->lock);
-        /* Ends: with the time. */
-        while (!c->free_probers && c->n_probers >= FEW_PROBERS)
-                if (pthread_cond_timedwait(&c->prober_is_free, &c->lock, &at) == ETIMEDOUT)
+        n_given = c->n_given;
+        /* Ends: each prober that came back meanwhile did a device, and there are so many of them. */
+        while (!c->free_probers && c->n_probers >= FEW_PROBERS) {
+                uint64_t until = blkup_now_ns() + PROBER_WAIT_NS;
+                struct timespec at = { .tv_sec = (time_t) (until / 1000000000u),
+                                       .tv_nsec = (long) (until % 1000000000u) };
+
+                if (pthread_cond_timedwait(&c->prober_is_free, &c->lock, &at) != ETIMEDOUT)
+                        continue;
+                if (c->n_given == n_given)
                         break;
+                n_given = c->n_given;
+        }
         e = c->free_probers;
         if (e)
                 c->free_probers = e->next;
@@ -80,6 +87,7 @@ static void give_prober(struct blkup_coldplug *c, struct blkup_cold_prober *e)
         (void) pthread_mutex_lock(&c->lock);
         e->next = c->free_probers;
         c->free_probers = e;
+        c->n_given++;
         (void) pthread_cond_signal(&c->prober_is_free);
         (void) pthread_mutex_unlock(&c->lock);
 }

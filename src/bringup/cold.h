@@ -113,6 +113,7 @@ struct blkup_coldplug {
         pthread_cond_t prober_is_free;
         bool walk_is_due; /* one was given up, since devices came and went meanwhile */
         unsigned n_probers; /* with those in use */
+        uint64_t n_given;   /* times one came back */
         bool no_cage; /* this kernel has none */
         bool is_settled, is_closed; /* closed: no device will come any more */
         bool is_finished;           /* results are the caller's: late answers are dropped */
