@@ -429,8 +429,7 @@ int blkup_bench_mount(const struct blkup_bench_options *o)
                 r = measure(&b);
         clean_up(&b);
         if (r < 0) {
-                blkup_cli_error("bench", "mount: %s%s", strerror(-r),
-                                r == -EPERM || r == -EACCES ? ": try as root" : "");
+                blkup_cli_error("bench", "mount: %s%s", strerror(-r), blkup_cli_try_as_root(r));
         } else if (o->json) {
                 code = print_json(&b) < 0;
         } else {

@@ -367,9 +367,10 @@ static void say_denied(const struct blkup_cli_blkid_devices *l)
         size_t n = 0;
 
         for (size_t i = 0; i < l->n; i++)
-                n += l->devices[i].is_scanned && strstr(l->devices[i].said.line, "; try as root") != NULL;
+                n += l->devices[i].is_scanned && l->devices[i].said.is_denied;
         if (n > 0)
-                blkup_cli_error("blkid", "%zu of %zu devices could not be opened; try as root", n, l->n);
+                blkup_cli_error("blkid", "%zu of %zu devices may not be opened%s", n, l->n,
+                                blkup_cli_try_as_root(-EPERM));
 }
 
 static int no_memory(int r)

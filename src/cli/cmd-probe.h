@@ -81,6 +81,7 @@ bool blkup_cli_probe_start_cage(const char *command, struct blkup_probe *p, bool
 struct blkup_cli_probe_said {
         int code;         /* enum blkup_cli_probe_exit */
         bool is_dropped;  /* a name that blkid would drop from its list: it ends nothing */
+        bool is_denied;   /* for want of permission */
         const char *text; /* what went wrong, without the device; "" */
         char line[1400];  /* for stderr, without the command; "" when there is nothing to say there */
         char text_copy[600];

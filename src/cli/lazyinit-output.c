@@ -184,7 +184,7 @@ void blkup_cli_lazyinit_print(const struct blkup_cli_lazyinit_request *q,
         (void) blkup_encode_terminal(job->device, strlen(job->device), name, sizeof(name));
         if (job->error < 0) {
                 blkup_cli_error("lazyinit", "%s: %s%s", job->device, message_of(job),
-                                job->error == -EACCES || job->error == -EPERM ? "; try as root" : "");
+                                blkup_cli_try_as_root(job->error));
                 if (r->groups_left_before > r->groups_left)
                         blkup_cli_error("lazyinit",
                                         "%s: %" PRIu32 " of %" PRIu32 " groups were finished before",

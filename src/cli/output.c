@@ -51,6 +51,11 @@ void blkup_cli_error(const char *command, const char *fmt, ...)
         va_end(ap);
 }
 
+const char *blkup_cli_try_as_root(int error)
+{
+        return (error == -EACCES || error == -EPERM) && geteuid() != 0 ? "; try as root" : "";
+}
+
 /* The errno of the first write to stdout that failed; 0: none that was noted. */
 static int stdout_errno;
 

@@ -18,6 +18,9 @@ void blkup_cli_prepare_streams(void);
 void blkup_cli_error(const char *command, const char *fmt, ...) BLKUP_PRINTF(2, 3);
 void blkup_cli_verror(const char *command, const char *fmt, va_list ap) BLKUP_PRINTF(2, 0);
 
+/* What to try after a negative errno, as "; try as root"; "" where that would not help, as for root. */
+const char *blkup_cli_try_as_root(int error);
+
 /* After printing to stdout: keeps why that failed, if it did. stdio only remembers that it did. */
 void blkup_cli_note_stdout(void);
 

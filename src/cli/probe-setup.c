@@ -160,10 +160,11 @@ void blkup_cli_probe_say_failure(const char *device, int error, const struct blk
                                  struct blkup_cli_probe_said *ret)
 {
         *ret = (struct blkup_cli_probe_said){ .text = "", .is_dropped = is_dropped(error) };
+        ret->is_denied = error == -EACCES || error == -EPERM;
         (void) snprintf(ret->text_copy, sizeof(ret->text_copy), "%s", message_of(err, error, device));
         ret->text = ret->text_copy;
         (void) snprintf(ret->line, sizeof(ret->line), "%s: %s%s", device, ret->text,
-                        error == -EACCES || error == -EPERM ? "; try as root" : "");
+                        blkup_cli_try_as_root(error));
         if (!ret->is_dropped)
                 ret->code = is_refused(error) ? BLKUP_CLI_PROBE_EXIT_NOTHING : BLKUP_CLI_PROBE_EXIT_OTHER;
 }

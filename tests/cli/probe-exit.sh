@@ -65,6 +65,11 @@ elif have setpriv && chmod 755 "$work" && cp a.img secret.img && chmod 000 secre
         one_line 'no permission' 2 'secret.img: Permission denied; try as root' "${nobody[@]}" "$blkup" probe secret.img
         gives 'no permission ends the run' 2 "${nobody[@]}" "$blkup" probe -o device secret.img a.img
         is 'no permission ends the run: no answer' "$out" ''
+        # Root of whom the machine keeps something away is not told to become root.
+        chown 65534 secret.img
+        weak=(env GCOV_PREFIX="$work/counts" setpriv --inh-caps=-all --bounding-set=-all)
+        gives 'no permission, as root' 2 "${weak[@]}" "$blkup" probe secret.img
+        is 'no permission, as root: what is said' "$err" 'blkup: probe: secret.img: Permission denied'
 else
         skip 'no permission: nobody cannot be taken on here'
 fi
