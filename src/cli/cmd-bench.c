@@ -94,7 +94,7 @@ static int run_bench(const struct blkup_cli_command *self, int argc, char **argv
 
 const struct blkup_cli_command blkup_cli_command_bench = {
         .name = "bench",
-        .help = "measure what is claimed, on this machine",
+        .help = "Measures what is claimed, on this machine.",
         .synopsis = "[options] NAME",
         .options = options,
         .n_options = BLKUP_ARRAY_SIZE(options),

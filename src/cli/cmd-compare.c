@@ -14,13 +14,13 @@ enum { EXIT_USAGE = 1, EXIT_FAILED = 2, EXIT_SLOWER = 3, EXIT_TOO_FEW = 4 };
 enum { OPT_ALL = 1, OPT_JSON, OPT_ALPHA, OPT_AT_LEAST };
 
 static const struct blkup_cli_option options[] = {
-        BLKUP_CLI_STANDARD_OPTIONS,
         { OPT_ALL, 'a', "all", BLKUP_CLI_NO_ARG, NULL, NULL, "spans without a difference as well" },
         { OPT_JSON, 'J', "json", BLKUP_CLI_NO_ARG, NULL, NULL, "everything, as JSON" },
         { OPT_ALPHA, 0, "alpha", BLKUP_CLI_ARG, "P", NULL,
-          "how likely a false alarm may be: 0.05, or up to 0.5" },
+          "how likely a false alarm may be (usual: 0.05)" },
         { OPT_AT_LEAST, 0, "at-least", BLKUP_CLI_ARG, "PERCENT", NULL,
           "a change below that share of A's time is none" },
+        BLKUP_CLI_STANDARD_OPTIONS,
 };
 
 struct request {

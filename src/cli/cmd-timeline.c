@@ -13,11 +13,11 @@ enum { EXIT_USAGE = 1, EXIT_FAILED = 2 };
 enum { OPT_OUTPUT = 1, OPT_TABLE };
 
 static const struct blkup_cli_option options[] = {
-        BLKUP_CLI_STANDARD_OPTIONS,
         { OPT_OUTPUT, 'o', "output", BLKUP_CLI_ARG, "FILE", NULL,
-          "into FILE.svg, not to standard output; FILE.json: the trace again" },
+          "into FILE.svg, not to standard output;\nFILE.json: the trace again" },
         { OPT_TABLE, 't', "table", BLKUP_CLI_NO_ARG, NULL, NULL,
           "the table of times, a line a lane, no picture" },
+        BLKUP_CLI_STANDARD_OPTIONS,
 };
 
 struct request {

@@ -92,7 +92,7 @@ static const struct blkup_cli_option help_options[] = { BLKUP_CLI_STANDARD_OPTIO
 
 const struct blkup_cli_command blkup_cli_command_help = {
         .name = "help",
-        .help = "print the options of a command",
+        .help = "Prints the options of a command, or the commands.",
         .synopsis = "[COMMAND]",
         .options = help_options,
         .n_options = BLKUP_ARRAY_SIZE(help_options),
