@@ -2,10 +2,8 @@
 #include "bringup/crypttab.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "host/hostfile.h"
 
@@ -151,14 +149,10 @@ int blkup_crypttab_parse(const char *text, size_t n, struct blkup_crypttab **ret
 
 int blkup_crypttab_load(const char *path, struct blkup_crypttab **ret, struct blkup_error *err)
 {
-        BLKUP_CLEANUP_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         BLKUP_CLEANUP_FREE char *text = NULL;
         size_t n;
-        int r;
+        int r = blkup_host_read_named(path, BLKUP_CRYPTTAB_MAX_BYTES, &text, &n);
 
-        if (fd < 0)
-                return blkup_fail_errno(err, -errno, "%s", path);
-        r = blkup_host_read_fd(fd, BLKUP_CRYPTTAB_MAX_BYTES, &text, &n);
         if (r == 0)
                 r = blkup_crypttab_parse(text, n, ret);
         return r < 0 ? blkup_fail_errno(err, r, "%s", path) : 0;

@@ -152,6 +152,17 @@ int blkup_host_read(const char *root, const char *path, size_t max_bytes, char *
         return blkup_host_read_fd(fd, max_bytes, ret, ret_len);
 }
 
+int blkup_host_read_named(const char *path, size_t max_bytes, char **ret, size_t *ret_len)
+{
+        BLKUP_CLEANUP_CLOSE int fd = open(path, O_RDONLY | ALWAYS);
+
+        if (fd < 0)
+                return -errno;
+        /* Opening a FIFO that nobody writes must not wait; reading what a program still writes must. */
+        (void) fcntl(fd, F_SETFL, O_RDONLY);
+        return blkup_host_read_fd(fd, max_bytes, ret, ret_len);
+}
+
 int blkup_host_attribute(int dir_fd, const char *name, char *buf, size_t cap)
 {
         BLKUP_CLEANUP_CLOSE int fd = -1;

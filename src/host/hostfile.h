@@ -38,6 +38,10 @@ BLKUP_MUST_CHECK int blkup_host_read_fd(int fd, size_t max_bytes, char **ret, si
 BLKUP_MUST_CHECK int blkup_host_read(const char *root, const char *path, size_t max_bytes, char **ret,
                                      size_t *ret_len);
 
+/* A file that somebody named, by its own path: a pipe that a program still writes is waited for, a FIFO that
+ * nobody writes is empty. Otherwise as blkup_host_read_fd(). */
+BLKUP_MUST_CHECK int blkup_host_read_named(const char *path, size_t max_bytes, char **ret, size_t *ret_len);
+
 /* A sysfs attribute into buf, with a NUL; newlines at the end are dropped. name may hold "/" but its last
  * part must not be a link. -EFBIG when it does not fit, -EBADMSG when it holds a NUL.
  * Returns the length or a negative errno; buf is undefined on failure. */

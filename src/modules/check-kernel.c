@@ -68,13 +68,6 @@ void blkup_check_close(struct blkup_check_file *f)
         *f = (struct blkup_check_file){ 0 };
 }
 
-static int read_text(const char *path, char **ret, size_t *ret_n)
-{
-        BLKUP_CLEANUP_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-
-        return fd < 0 ? -errno : blkup_host_read_fd(fd, MAX_TEXT, ret, ret_n);
-}
-
 static bool has_line(const char *config, const char *line)
 {
         size_t n = strlen(line);
@@ -135,7 +128,7 @@ static void learn_folder(struct blkup_check_kernel *k, const char *symvers)
                 path = NULL;
                 return;
         }
-        if (read_text(path, &config, &n) < 0)
+        if (blkup_host_read_named(path, MAX_TEXT, &config, &n) < 0)
                 return;
         read_config(k, config);
         free(path);
@@ -143,7 +136,7 @@ static void learn_folder(struct blkup_check_kernel *k, const char *symvers)
                 path = NULL;
                 return;
         }
-        if (read_text(path, &uts, &n) == 0)
+        if (blkup_host_read_named(path, MAX_TEXT, &uts, &n) == 0)
                 make_vermagic(k, config, uts);
 }
 
@@ -188,7 +181,7 @@ static int add_symvers(struct blkup_module_check *c, const char *path)
 {
         BLKUP_CLEANUP_FREE char *text = NULL;
         size_t n = 0;
-        int r = read_text(path, &text, &n);
+        int r = blkup_host_read_named(path, MAX_TEXT, &text, &n);
 
         if (r < 0)
                 return r;
@@ -245,7 +238,7 @@ int blkup_check_learn_kernel(struct blkup_module_check *c, struct blkup_error *e
                 BLKUP_CLEANUP_FREE char *text = NULL;
                 size_t n = 0, n_symbols = 0;
 
-                r = read_text(c->o.system_map, &text, &n);
+                r = blkup_host_read_named(c->o.system_map, MAX_TEXT, &text, &n);
                 if (r == 0)
                         r = blkup_exports_add_system_map(&c->exports, text, n, &n_symbols);
                 if (r < 0)

@@ -2,7 +2,6 @@
 #include "modules/sign.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -369,13 +368,10 @@ static void decode_pem(struct blkup_keys *k)
 
 int blkup_keys_load(const char *path, struct blkup_keys **ret, struct blkup_error *err)
 {
-        BLKUP_CLEANUP_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         struct blkup_keys *k = calloc(1, sizeof(*k));
         char *text = NULL;
-        int r = fd < 0 ? -errno : k ? 0 : -ENOMEM;
+        int r = k ? blkup_host_read_named(path, MAX_KEY_FILE, &text, &k->file_len) : -ENOMEM;
 
-        if (r == 0)
-                r = blkup_host_read_fd(fd, MAX_KEY_FILE, &text, &k->file_len);
         if (r == 0) {
                 k->file = (uint8_t *) text;
                 r = unpack_kernel(k);

@@ -7,10 +7,8 @@
  * tests/unit/test-mount-fstab.c).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <blkup/mount.h>
 
@@ -346,16 +344,10 @@ int blkup_fstab_parse(const char *text, size_t n, struct blkup_fstab **ret)
 
 int blkup_fstab_load(const char *path, struct blkup_fstab **ret, struct blkup_error *err)
 {
-        BLKUP_CLEANUP_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         BLKUP_CLEANUP_FREE char *text = NULL;
         size_t n;
-        int r;
+        int r = blkup_host_read_named(path, MAX_BYTES, &text, &n);
 
-        if (fd < 0)
-                return blkup_fail_errno(err, -errno, "%s", path);
-        /* Opening a FIFO that nobody writes must not wait; reading what a program still writes must. */
-        (void) fcntl(fd, F_SETFL, O_RDONLY);
-        r = blkup_host_read_fd(fd, MAX_BYTES, &text, &n);
         if (r == 0)
                 r = blkup_fstab_parse(text, n, ret);
         return r < 0 ? blkup_fail_errno(err, r, "%s", path) : 0;

@@ -5,8 +5,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -108,10 +111,39 @@ static void lvm_texts(void **state)
         (void) blkup_block_close(b);
 }
 
+/* As the shell's <(program) gives it: the program has not written yet when the file is opened. */
+static void a_crypttab_from_a_pipe(void **state)
+{
+        static const char text[] = "a /dev/sda none luks\n";
+        struct blkup_crypttab *t = NULL;
+        int fds[2], status;
+        char path[64];
+        pid_t pid;
+
+        (void) state;
+        assert_int_equal(pipe(fds), 0);
+        pid = fork();
+        if (pid == 0) {
+                (void) close(fds[0]);
+                (void) usleep(200000);
+                _exit(write(fds[1], text, sizeof(text) - 1) == sizeof(text) - 1 ? 0 : 1);
+        }
+        assert_true(pid > 0);
+        (void) close(fds[1]);
+        (void) snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[0]);
+        assert_int_equal(blkup_crypttab_load(path, &t, NULL), 0);
+        assert_int_equal(t->n, 1);
+        (void) blkup_crypttab_free(t);
+        (void) close(fds[0]);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(crypttabs),
+                cmocka_unit_test(a_crypttab_from_a_pipe),
                 cmocka_unit_test(lvm_texts),
         };
 
