@@ -37,9 +37,13 @@ struct blkup_pool_item {
         uint64_t start_ns, end_ns;
         unsigned worker;
 
+        uint64_t born;                /* how many were added before it */
+        bool is_released, is_free;    /* nobody asks of it; its place waits for another */
+        bool is_called;               /* a thread is in its callback, maybe one that was abandoned */
         bool is_completed_early;      /* blkup_pool_complete() before the callback has answered PENDING */
         int early_code;
-        uint32_t limit_next, limit_prev; /* list of what runs or is pending with a time limit */
+        uint32_t limit_next, limit_prev; /* list of what runs or is pending with a time limit; limit_next
+                                          * also of those that are over, and of free places */
 };
 
 struct blkup_pool_worker {
@@ -59,7 +63,13 @@ struct blkup_pool {
         struct blkup_pool_item *items;
         uint32_t n_items, cap_items;
         struct blkup_pool_arc *arcs;
-        uint32_t n_arcs, cap_arcs;
+        uint32_t n_arcs, cap_arcs; /* n_arcs: places that were ever used */
+        uint32_t n_free_arcs, first_free_arc; /* list by next_out */
+        uint32_t first_free; /* place of a node */
+        uint32_t first_over; /* released and ended: to be freed by blkup_pool_sweep() */
+        uint64_t n_born;
+        struct blkup_pool_summary freed; /* what became of those that are not there any more */
+        uint64_t freed_end_ns;           /* the last end of theirs */
         uint32_t *heap; /* ready nodes; as long as items */
         uint32_t n_ready;
         uint32_t *stack; /* of searches; as long as items */
@@ -72,7 +82,8 @@ struct blkup_pool {
         /* pool-run.c */
         pthread_cond_t work, ended; /* workers wait for work; blkup_pool_run() waits for limits and the end */
         struct blkup_pool_worker **workers;
-        unsigned n_workers, cap_workers; /* ever made in this run */
+        unsigned n_workers, cap_workers; /* without the abandoned, which are their thread's */
+        unsigned n_made;                 /* ever, in this run */
         unsigned n_working, max_working; /* live ones, without the abandoned; with the caller when it works */
         unsigned most_working;           /* what max_working may grow to */
         unsigned n_starting;             /* made, and have not had the lock yet */
@@ -95,6 +106,14 @@ BLKUP_MUST_CHECK int blkup_pool_prepare(struct blkup_pool *p, const uint64_t *du
                                         uint64_t *ret_critical_ns, struct blkup_error *err);
 void blkup_pool_sum_up(struct blkup_pool *p, uint64_t start_ns, struct blkup_pool_summary *ret);
 void blkup_pool_set_message(struct blkup_pool_item *n, const char *message);
+
+/* pool-release.c, all with the lock. */
+uint32_t blkup_pool_next_mark(struct blkup_pool *p);
+void blkup_pool_free_arc(struct blkup_pool *p, uint32_t arc); /* it is in no list any more */
+/* The node has ended, or its call has returned: is it to be freed? */
+void blkup_pool_note_over(struct blkup_pool *p, uint32_t node);
+/* Frees what is over; lets the lock go meanwhile. */
+void blkup_pool_sweep(struct blkup_pool *p);
 
 /* pool-run.c, with the lock. */
 void blkup_pool_call_workers(struct blkup_pool *p); /* nodes are ready, and the caller takes none of them */

@@ -119,7 +119,7 @@ static int make_worker(struct blkup_pool *p)
                 goto fail;
         }
         *s = (struct start){ .p = p, .w = w };
-        w->number = p->n_workers + 1;
+        w->number = p->n_made + 1;
         w->node = BLKUP_POOL_NONE;
         /* The program's signals are for its own threads. */
         (void) sigfillset(&all);
@@ -138,6 +138,7 @@ static int make_worker(struct blkup_pool *p)
                 goto fail;
         }
         p->workers[p->n_workers++] = w;
+        p->n_made++;
         return 0;
 fail:
         free(w);
@@ -207,13 +208,18 @@ static bool do_one(struct blkup_pool *p, struct blkup_pool_worker *w)
                 watch(p, node);
         if (w)
                 w->node = node;
+        n->is_called = run != NULL;
         blkup_pool_call_workers(p);
         if (run) {
                 (void) pthread_mutex_unlock(&p->lock);
                 r = run(p, node, number, arg, &err);
                 (void) pthread_mutex_lock(&p->lock);
-                if (w && w->is_abandoned)
+                p->items[node].is_called = false;
+                if (w && w->is_abandoned) {
+                        blkup_pool_note_over(p, node);
+                        blkup_pool_sweep(p);
                         return false;
+                }
         }
         if (w)
                 w->node = BLKUP_POOL_NONE;
@@ -231,6 +237,7 @@ static bool do_one(struct blkup_pool *p, struct blkup_pool_worker *w)
                         r = -EINVAL; /* no answer that a callback may give */
                 finish(p, node, r < 0 ? BLKUP_POOL_FAILED : BLKUP_POOL_DONE, r, err.message);
         }
+        blkup_pool_sweep(p);
         return true;
 }
 
@@ -264,9 +271,11 @@ static void *worker_main(void *arg)
         p->n_starting--;
         is_mine = work(p, w);
         (void) pthread_mutex_unlock(&p->lock);
-        if (!is_mine)
-                /* The reference that this thread was given when it was abandoned. */
+        if (!is_mine) {
+                /* It, and the reference, are this thread's since it was abandoned. */
+                free(w);
                 (void) blkup_pool_unref(p);
+        }
         return NULL;
 }
 
@@ -291,12 +300,14 @@ static void expire(struct blkup_pool *p, uint32_t node)
                 for (unsigned i = 0; i < p->n_workers; i++) {
                         struct blkup_pool_worker *w = p->workers[i];
 
-                        if (w->node != node || w->is_abandoned)
+                        if (w->node != node)
                                 continue;
                         w->is_abandoned = true;
+                        p->workers[i] = p->workers[--p->n_workers];
                         (void) blkup_pool_ref(p);
                         (void) pthread_detach(w->thread);
                         p->n_working--;
+                        break;
                 }
         }
         (void) snprintf(text, sizeof(text), "not done within %.3f s", (double) n->timeout_ns / 1e9);
@@ -322,6 +333,7 @@ static void cancel(struct blkup_pool *p)
                         n->code = -ECANCELED;
                         n->end_ns = n->start_ns ? now : 0;
                         p->n_left--;
+                        blkup_pool_note_over(p, i);
                 }
         }
         blkup_pool_after_end(p);
@@ -452,8 +464,7 @@ int blkup_pool_run(struct blkup_pool *p, const struct blkup_pool_options *opt, s
         (void) pthread_mutex_unlock(&p->lock);
         /* No new workers after the end, and none is abandoned any more. */
         for (unsigned i = 0; i < p->n_workers; i++)
-                if (!p->workers[i]->is_abandoned)
-                        (void) pthread_join(p->workers[i]->thread, NULL);
+                (void) pthread_join(p->workers[i]->thread, NULL);
         if (ret) {
                 (void) pthread_mutex_lock(&p->lock);
                 blkup_pool_sum_up(p, start, ret);
@@ -469,7 +480,7 @@ int blkup_pool_complete(struct blkup_pool *p, uint32_t node, int code, const cha
         int r = -EINVAL;
 
         (void) pthread_mutex_lock(&p->lock);
-        if (node < p->n_items && code <= 0) {
+        if (node < p->n_items && !p->items[node].is_free && code <= 0) {
                 struct blkup_pool_item *n = &p->items[node];
 
                 switch (n->state) {

@@ -41,7 +41,8 @@ int blkup_pool_new(struct blkup_pool **ret, uint32_t max_nodes)
                 return -ENOMEM;
         p->refs = 1;
         p->max_nodes = max_nodes == 0 ? DEFAULT_MAX_NODES : max_nodes < MAX_NODES ? max_nodes : MAX_NODES;
-        p->first_limit = BLKUP_POOL_NONE;
+        p->first_limit = p->first_free = p->first_over = BLKUP_POOL_NONE;
+        p->first_free_arc = BLKUP_POOL_NO_EDGE;
         p->watched_ns = UINT64_MAX;
         if (pthread_mutex_init(&p->lock, NULL) != 0)
                 goto no_mutex;
@@ -116,13 +117,14 @@ void blkup_pool_set_message(struct blkup_pool_item *n, const char *message)
         n->message = copy;
 }
 
-/* ---- the ready nodes: a heap, longest path on top; among equals the node that was added first ---- */
+/* ---- the ready nodes: a heap, longest path on top; among equals the node that was added first, which the
+ * numbers do not tell: places are used again ---- */
 
 static bool is_before(const struct blkup_pool *p, uint32_t a, uint32_t b)
 {
         uint64_t pa = p->items[a].path_ns, pb = p->items[b].path_ns;
 
-        return pa != pb ? pa > pb : a < b;
+        return pa != pb ? pa > pb : p->items[a].born < p->items[b].born;
 }
 
 static void put(struct blkup_pool *p, uint32_t at, uint32_t node)
@@ -200,7 +202,7 @@ static uint64_t add_capped(uint64_t a, uint64_t b)
 /* The path behind `node` may have become longer: raises those that lead to it. */
 static void raise_paths(struct blkup_pool *p, uint32_t node)
 {
-        uint32_t n = 0, mark = ++p->mark;
+        uint32_t n = 0, mark = blkup_pool_next_mark(p);
 
         p->stack[n++] = node;
         p->items[node].mark = mark;
@@ -231,7 +233,7 @@ static void raise_paths(struct blkup_pool *p, uint32_t node)
 /* Does `to` wait, over whatever steps, for `from`? */
 static bool is_reachable(struct blkup_pool *p, uint32_t from, uint32_t to)
 {
-        uint32_t n = 0, mark = ++p->mark;
+        uint32_t n = 0, mark = blkup_pool_next_mark(p);
 
         p->stack[n++] = from;
         p->items[from].mark = mark;
@@ -259,7 +261,7 @@ static int grow_items(struct blkup_pool *p)
         uint32_t cap = p->cap_items == 0 ? FIRST_CAP : 2 * p->cap_items;
         void *grown;
 
-        if (p->n_items < p->cap_items)
+        if (p->first_free != BLKUP_POOL_NONE || p->n_items < p->cap_items)
                 return 0;
         /* One after the other: what has grown already stays valid when the next fails. */
         grown = realloc(p->items, cap * sizeof(*p->items));
@@ -283,9 +285,9 @@ static int grow_arcs(struct blkup_pool *p)
         uint32_t cap = p->cap_arcs == 0 ? FIRST_CAP : 2 * p->cap_arcs;
         void *grown;
 
-        if (p->n_arcs / EDGES_A_NODE >= p->max_nodes)
+        if ((p->n_arcs - p->n_free_arcs) / EDGES_A_NODE >= p->max_nodes)
                 return -ENOSPC;
-        if (p->n_arcs < p->cap_arcs)
+        if (p->n_free_arcs > 0 || p->n_arcs < p->cap_arcs)
                 return 0;
         grown = realloc(p->arcs, cap * sizeof(*p->arcs));
         if (!grown)
@@ -295,14 +297,32 @@ static int grow_arcs(struct blkup_pool *p)
         return 0;
 }
 
+/* There is one: grow_arcs() has seen to that. */
+static uint32_t take_arc(struct blkup_pool *p)
+{
+        uint32_t arc = p->first_free_arc;
+
+        if (arc == BLKUP_POOL_NO_EDGE)
+                return p->n_arcs++;
+        p->first_free_arc = p->arcs[arc].next_out;
+        p->n_free_arcs--;
+        return arc;
+}
+
+static bool is_node(const struct blkup_pool *p, uint32_t node)
+{
+        return node < p->n_items && !p->items[node].is_free;
+}
+
 static void skip_from(struct blkup_pool *p, uint32_t node, uint32_t culprit, int code, uint64_t at_ns);
 
 static int depend(struct blkup_pool *p, uint32_t node, uint32_t on, enum blkup_pool_edge kind)
 {
         struct blkup_pool_item *n, *o;
+        uint32_t arc;
         int r;
 
-        if (node >= p->n_items || on >= p->n_items || node == on)
+        if (!is_node(p, node) || !is_node(p, on) || node == on)
                 return -EINVAL;
         n = &p->items[node];
         o = &p->items[on];
@@ -325,10 +345,11 @@ static int depend(struct blkup_pool *p, uint32_t node, uint32_t on, enum blkup_p
         r = grow_arcs(p);
         if (r < 0)
                 return r;
-        p->arcs[p->n_arcs] = (struct blkup_pool_arc){
+        arc = take_arc(p);
+        p->arcs[arc] = (struct blkup_pool_arc){
                 .from = on, .to = node, .next_out = o->first_out, .next_in = n->first_in, .kind = kind,
         };
-        o->first_out = n->first_in = p->n_arcs++;
+        o->first_out = n->first_in = arc;
         if (p->phase == BLKUP_POOL_GOING) {
                 if (n->state == BLKUP_POOL_READY) {
                         remove_ready(p, node);
@@ -353,7 +374,8 @@ int blkup_pool_depend(struct blkup_pool *p, uint32_t node, uint32_t on, enum blk
 static int add(struct blkup_pool *p, const struct blkup_pool_node *n, const uint32_t *to_wait_for,
                uint32_t n_wait, uint32_t *ret)
 {
-        uint32_t node = p->n_items, first_arc = p->n_arcs;
+        bool is_used_again = p->first_free != BLKUP_POOL_NONE;
+        uint32_t node = is_used_again ? p->first_free : p->n_items;
         char *name;
         int r;
 
@@ -362,9 +384,9 @@ static int add(struct blkup_pool *p, const struct blkup_pool_node *n, const uint
         if (p->phase == BLKUP_POOL_GOING && n->timeout_ns > 0 && !p->has_timeouts)
                 return -EINVAL;
         for (uint32_t i = 0; i < n_wait; i++)
-                if (to_wait_for[i] >= node)
+                if (!is_node(p, to_wait_for[i]))
                         return -EINVAL;
-        if (p->n_items >= p->max_nodes)
+        if (!is_used_again && p->n_items >= p->max_nodes)
                 return -ENOSPC;
         r = grow_items(p);
         if (r < 0)
@@ -372,8 +394,14 @@ static int add(struct blkup_pool *p, const struct blkup_pool_node *n, const uint
         name = copy_text(n->name ? n->name : "");
         if (!name)
                 return -ENOMEM;
+        if (is_used_again)
+                p->first_free = p->items[node].limit_next;
+        else
+                p->n_items++;
         p->items[node] = (struct blkup_pool_item){
                 .name = name,
+                .born = p->n_born++,
+                .is_released = ret == NULL,
                 .cost_ns = n->cost_ns > 0 ? n->cost_ns : 1,
                 .path_ns = n->cost_ns > 0 ? n->cost_ns : 1,
                 .timeout_ns = n->timeout_ns,
@@ -386,7 +414,6 @@ static int add(struct blkup_pool *p, const struct blkup_pool_node *n, const uint
                 .culprit = BLKUP_POOL_NONE,
                 .state = BLKUP_POOL_WAITING,
         };
-        p->n_items++;
         p->n_left++;
         for (uint32_t i = 0; i < n_wait; i++) {
                 r = depend(p, node, to_wait_for[i], BLKUP_POOL_NEEDS);
@@ -394,12 +421,22 @@ static int add(struct blkup_pool *p, const struct blkup_pool_node *n, const uint
                         break; /* skipped by the one before: its end is known */
                 if (r < 0) {
                         /* Takes the edges back, newest first, so that each is the first of its lists. */
-                        while (p->n_arcs > first_arc) {
-                                struct blkup_pool_arc *a = &p->arcs[--p->n_arcs];
-
-                                p->items[a->from].first_out = a->next_out;
+                        for (uint32_t e = p->items[node].first_in, next; e != BLKUP_POOL_NO_EDGE; e = next) {
+                                next = p->arcs[e].next_in;
+                                p->items[p->arcs[e].from].first_out = p->arcs[e].next_out;
+                                blkup_pool_free_arc(p, e);
                         }
-                        p->n_items--;
+                        p->items[node] = (struct blkup_pool_item){
+                                .is_free = true,
+                                .state = BLKUP_POOL_DONE,
+                                .first_out = BLKUP_POOL_NO_EDGE,
+                                .first_in = BLKUP_POOL_NO_EDGE,
+                                .limit_next = p->first_free,
+                        };
+                        if (is_used_again)
+                                p->first_free = node;
+                        else
+                                p->n_items--;
                         p->n_left--;
                         free(name);
                         return r;
@@ -410,7 +447,8 @@ static int add(struct blkup_pool *p, const struct blkup_pool_node *n, const uint
                 blkup_pool_make_ready(p, node);
                 blkup_pool_call_workers(p);
         }
-        *ret = node;
+        if (ret)
+                *ret = node;
         return 0;
 }
 
@@ -420,6 +458,7 @@ int blkup_pool_add(struct blkup_pool *p, const struct blkup_pool_node *n, const 
         int r;
 
         (void) pthread_mutex_lock(&p->lock);
+        blkup_pool_sweep(p);
         r = add(p, n, to_wait_for, n_wait, ret);
         (void) pthread_mutex_unlock(&p->lock);
         return r;
@@ -427,13 +466,16 @@ int blkup_pool_add(struct blkup_pool *p, const struct blkup_pool_node *n, const 
 
 /* ---- ends ---- */
 
-static void set_end(struct blkup_pool *p, struct blkup_pool_item *n, enum blkup_pool_state state, int code,
+static void set_end(struct blkup_pool *p, uint32_t node, enum blkup_pool_state state, int code,
                     uint64_t at_ns)
 {
+        struct blkup_pool_item *n = &p->items[node];
+
         n->state = state;
         n->code = code;
         n->end_ns = n->start_ns || p->phase == BLKUP_POOL_REPLAYING ? at_ns : 0;
         p->n_left--;
+        blkup_pool_note_over(p, node);
 }
 
 /* Tells those that wait for `at` how it ended; those that are skipped for it are appended to the stack. */
@@ -449,7 +491,7 @@ static uint32_t tell_dependants(struct blkup_pool *p, uint32_t at, uint32_t culp
                         continue;
                 to->missing--;
                 if (p->arcs[e].kind == BLKUP_POOL_NEEDS && ended->state != BLKUP_POOL_DONE) {
-                        set_end(p, to, BLKUP_POOL_SKIPPED, ended->code, at_ns);
+                        set_end(p, p->arcs[e].to, BLKUP_POOL_SKIPPED, ended->code, at_ns);
                         to->culprit = culprit;
                         p->stack[n++] = p->arcs[e].to;
                 } else if (to->missing == 0) {
@@ -472,7 +514,7 @@ static void tell(struct blkup_pool *p, uint32_t node, uint32_t culprit, uint64_t
 
 static void skip_from(struct blkup_pool *p, uint32_t node, uint32_t culprit, int code, uint64_t at_ns)
 {
-        set_end(p, &p->items[node], BLKUP_POOL_SKIPPED, code, at_ns);
+        set_end(p, node, BLKUP_POOL_SKIPPED, code, at_ns);
         p->items[node].culprit = culprit;
         tell(p, node, culprit, at_ns);
 }
@@ -480,7 +522,7 @@ static void skip_from(struct blkup_pool *p, uint32_t node, uint32_t culprit, int
 void blkup_pool_end_node(struct blkup_pool *p, uint32_t node, enum blkup_pool_state state, int code,
                          uint64_t at_ns)
 {
-        set_end(p, &p->items[node], state, code, at_ns);
+        set_end(p, node, state, code, at_ns);
         tell(p, node, node, at_ns);
 }
 
@@ -491,7 +533,7 @@ static int name_circle(struct blkup_pool *p, struct blkup_error *err)
 {
         char text[400] = "";
         size_t used = 0;
-        uint32_t at = 0, first, mark = ++p->mark;
+        uint32_t at = 0, first, mark = blkup_pool_next_mark(p);
 
         while (at < p->n_items && p->items[at].missing == 0)
                 at++;
@@ -593,10 +635,15 @@ int blkup_pool_prepare(struct blkup_pool *p, const uint64_t *durations_ns, uint6
 
 void blkup_pool_sum_up(struct blkup_pool *p, uint64_t start_ns, struct blkup_pool_summary *ret)
 {
-        *ret = (struct blkup_pool_summary){ .threads = p->n_workers };
+        *ret = p->freed;
+        ret->threads = p->n_made;
+        if (p->freed_end_ns > start_ns)
+                ret->span_ns = p->freed_end_ns - start_ns;
         for (uint32_t i = 0; i < p->n_items; i++) {
                 const struct blkup_pool_item *n = &p->items[i];
 
+                if (n->is_free)
+                        continue;
                 ret->done += n->state == BLKUP_POOL_DONE;
                 ret->failed += n->state == BLKUP_POOL_FAILED;
                 ret->skipped += n->state == BLKUP_POOL_SKIPPED;
@@ -627,7 +674,7 @@ int blkup_pool_get(struct blkup_pool *p, uint32_t node, struct blkup_pool_result
         int r = -ENOENT;
 
         (void) pthread_mutex_lock(&p->lock);
-        if (node < p->n_items) {
+        if (is_node(p, node)) {
                 const struct blkup_pool_item *n = &p->items[node];
 
                 *ret = (struct blkup_pool_result){
@@ -732,8 +779,8 @@ int blkup_pool_before(struct blkup_pool *p, uint32_t node, const bool *is_left_o
         int r = -ENOENT;
 
         (void) pthread_mutex_lock(&p->lock);
-        if (node < p->n_items) {
-                uint32_t mark = ++p->mark;
+        if (is_node(p, node)) {
+                uint32_t mark = blkup_pool_next_mark(p);
 
                 p->items[node].mark = mark;
                 p->stack[depth++] = node;

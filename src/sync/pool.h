@@ -8,7 +8,8 @@
  *   - A node may answer BLKUP_POOL_PENDING and be completed later by blkup_pool_complete(), from any thread.
  *   - A node with a time limit that is over is abandoned: its dependants are skipped, its thread is replaced,
  *     all others go on. The abandoned call keeps its thread and the pool's memory until it returns.
- *   - Nodes and edges may be added while the graph runs, by the callbacks or by others.
+ *   - Nodes and edges may be added while the graph runs, by the callbacks or by others. A run without an end
+ *     releases them, so that their places are used again.
  *   - Threads are made when there is work for them; a graph that one worker can do makes none.
  *   - blkup_pool_replay() schedules the same graph in virtual time: the same answer on every machine.
  *
@@ -40,7 +41,8 @@ struct blkup_pool_node {
         uint64_t timeout_ns;   /* from its start; 0: none */
         blkup_pool_fn *run;    /* NULL: a point to wait for, done at once */
         void *arg;
-        void (*drop)(void *arg); /* called once when nobody will use arg any more; may be NULL */
+        void (*drop)(void *arg); /* called once when nobody will use arg any more; may be NULL. By whoever
+                                  * calls the pool then, without a lock of the pool's own: it takes none */
 };
 
 enum blkup_pool_edge {
@@ -62,7 +64,7 @@ struct blkup_pool_options {
         bool has_timeouts; /* nodes with a time limit may be added during the run */
 };
 
-/* What became of a node. Strings belong to the pool and stay until it is freed. */
+/* What became of a node. Strings belong to the pool and stay until it is freed, or the node is released. */
 struct blkup_pool_result {
         const char *name;
         enum blkup_pool_state state;
@@ -87,7 +89,7 @@ BLKUP_MUST_CHECK int blkup_pool_new(struct blkup_pool **ret, uint32_t max_nodes)
 struct blkup_pool *blkup_pool_ref(struct blkup_pool *p);
 struct blkup_pool *blkup_pool_unref(struct blkup_pool *p); /* NULL-safe, returns NULL */
 
-/* A new node, numbered from 0 on. While the graph runs and to_wait_for is not NULL, the node waits for those
+/* A new node, numbered from 0 on; ret NULL: released from the start, see below. While the graph runs and to_wait_for is not NULL, the node waits for those
  * (n_wait of them, BLKUP_POOL_NEEDS) from the start: it cannot be taken before its edges are there. -ENOMEM;
  * -ENOSPC: max_nodes; -EINVAL: unknown node in to_wait_for, or a time limit in a run without has_timeouts;
  * -ECANCELED: the run is over or cancelled. On failure arg is still the caller's. */
@@ -114,6 +116,12 @@ BLKUP_MUST_CHECK int blkup_pool_complete(struct blkup_pool *p, uint32_t node, in
 void blkup_pool_cancel(struct blkup_pool *p);
 bool blkup_pool_is_cancelled(struct blkup_pool *p); /* for long callbacks */
 
+/* Nobody asks of the node any more: when it has ended, and the call of its callback has returned, its number
+ * goes to another one that is added, its edges are taken away, and its arg is dropped. From then on
+ * blkup_pool_before() does not look through it. -EINVAL: no such node, or released before. */
+BLKUP_MUST_CHECK int blkup_pool_release(struct blkup_pool *p, uint32_t node);
+
+/* One more than the highest number so far. */
 uint32_t blkup_pool_count(struct blkup_pool *p);
 /* -ENOENT: no such node. */
 BLKUP_MUST_CHECK int blkup_pool_get(struct blkup_pool *p, uint32_t node, struct blkup_pool_result *ret);
