@@ -249,6 +249,7 @@ struct blkup_coldplug_result {
         uint64_t start_ns, end_ns;
         const char *hibernation; /* the device with a hibernation image; NULL: none was seen */
         size_t n_silent;         /* threads that were left behind */
+        size_t n_places;         /* most nodes of the graph at a time */
         bool is_limited;         /* `only` was given: other devices are nobody's concern */
         const char *const *missed; /* those of `only` that no entry is of */
         size_t n_missed;

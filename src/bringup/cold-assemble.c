@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -33,7 +35,6 @@
 /* A key derivation is made to take seconds (cryptsetup's usual target is two, on the machine that made it).
  */
 #define LUKS_NS        UINT64_C(60000000000)
-#define MAX_SETS       65536u
 #define MAX_ARGUMENTS  (2 * BLKUP_LVM_MAX_PVS + 8)
 
 const char *blkup_coldplug_set_name(enum blkup_coldplug_set_kind k)
@@ -43,83 +44,18 @@ const char *blkup_coldplug_set_name(enum blkup_coldplug_set_kind k)
         return (unsigned) k < BLKUP_ARRAY_SIZE(names) ? names[k] : "?";
 }
 
-/* ---- sets ---- */
-
-static struct blkup_cold_set *find_set(struct blkup_coldplug *c, enum blkup_coldplug_set_kind kind,
-                                       const char *uuid)
-{
-        for (size_t i = 0; i < c->n_sets; i++)
-                if (c->sets[i]->s.kind == kind && strcmp(c->sets[i]->s.uuid, uuid) == 0)
-                        return c->sets[i];
-        return NULL;
-}
-
-static struct blkup_cold_set *get_set(struct blkup_coldplug *c, enum blkup_coldplug_set_kind kind,
-                                      const char *uuid)
-{
-        struct blkup_cold_set *set = find_set(c, kind, uuid);
-
-        if (set)
-                return set;
-        if (blkup_host_reserve((void **) &c->sets, &c->set_cap, c->n_sets, sizeof(*c->sets), MAX_SETS) < 0)
-                return NULL;
-        set = calloc(1, sizeof(*set));
-        if (set)
-                set->s.uuid = strdup(uuid);
-        if (!set || !set->s.uuid) {
-                free(set);
-                return NULL;
-        }
-        set->s.kind = kind;
-        c->sets[c->n_sets++] = set;
-        return set;
-}
-
-static void set_name(struct blkup_cold_set *set, const char *name)
-{
-        char *own = strdup(name);
-
-        if (own) {
-                free((char *) set->s.name);
-                set->s.name = own;
-        }
-}
-
-static void fail(struct blkup_coldplug *c, struct blkup_cold_set *set, enum blkup_coldplug_state state,
-                 int error, const char *text)
-{
-        if (set->s.step.state == state && set->s.step.text && strcmp(set->s.step.text, text) == 0)
-                return;
-        set->s.step.state = state;
-        set->s.step.error = error;
-        blkup_cold_say(&set->s.step, "%s", text);
-        blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_WARNING, SIZE_MAX, SIZE_MAX,
-                        set->s.name ? set->s.name : set->s.uuid, text);
-}
-
-void blkup_cold_free_sets(struct blkup_coldplug *c)
-{
-        for (size_t i = 0; i < c->n_sets; i++) {
-                free((char *) c->sets[i]->s.uuid);
-                free((char *) c->sets[i]->s.name);
-                free(c->sets[i]->s.step.text);
-                free(c->sets[i]);
-        }
-        free(c->sets);
-        /* Ends: the list gets shorter each turn. */
-        while (c->jobs) {
-                struct blkup_cold_job *j = c->jobs;
-
-                c->jobs = j->next;
-                free(j);
-        }
-}
-
 /* ---- jobs ---- */
 
 static void drop_job(void *arg)
 {
-        blkup_cold_drop_run(((struct blkup_cold_job *) arg)->run);
+        struct blkup_cold_job *j = arg;
+        struct blkup_coldplug *c = j->run;
+
+        if (j->d)
+                blkup_cold_let_go(j->d);
+        /* From here on it may be freed. */
+        __atomic_store_n(&j->is_dropped, true, __ATOMIC_RELEASE);
+        blkup_cold_drop_run(c);
 }
 
 static bool start_job(struct blkup_coldplug *c, const struct blkup_cold_job *model, uint64_t limit_ns,
@@ -134,8 +70,12 @@ static bool start_job(struct blkup_coldplug *c, const struct blkup_cold_job *mod
         j->run = c;
         /* A little later than the pool itself gives it up. */
         j->until_ns = limit_ns ? blkup_now_ns() + limit_ns + UINT64_C(50000000) : 0;
+        if (j->d)
+                blkup_cold_hold(j->d);
         if (blkup_cold_add_node(c, name ? name : "assembly", COST_TOOL_NS, limit_ns, run, j, drop_job, NULL,
                                 NULL) < 0) {
+                if (j->d)
+                        blkup_cold_let_go(j->d);
                 free(j);
                 return false;
         }
@@ -199,13 +139,6 @@ static void say_tool(char *ret, size_t cap, const char *tool, int code, const ch
 
 /* ---- md ---- */
 
-static void end_grace(struct blkup_coldplug *c, struct blkup_cold_set *set)
-{
-        if (set->grace_until_ns)
-                c->n_graces--;
-        set->grace_until_ns = 0;
-}
-
 static void take_md(struct blkup_cold_job *j, int code, const char *out, const char *text)
 {
         struct blkup_coldplug *c = j->run;
@@ -215,15 +148,15 @@ static void take_md(struct blkup_cold_job *j, int code, const char *out, const c
         if (code != 0) {
                 say_tool(why, sizeof(why), "mdadm", code, text);
                 if (j->is_run || !set->is_started)
-                        fail(c, set, BLKUP_COLDPLUG_FAILED, code < 0 ? code : -EIO, why);
+                        blkup_cold_fail_set(c, set, BLKUP_COLDPLUG_FAILED, code < 0 ? code : -EIO, why);
                 if (j->is_run)
-                        end_grace(c, set);
+                        blkup_cold_end_grace(c, set);
                 return;
         }
         if (!j->is_run)
                 set->s.n_members++;
         if (value_of(out, "MD_DEVICE", name, sizeof(name)))
-                set_name(set, name);
+                blkup_cold_name_set(set, name);
         if (!j->is_run && !value_of(out, "MD_STARTED", started, sizeof(started)))
                 return;
         /* "unsafe": it could run, but not with all (mdadm's Incremental.c) */
@@ -236,10 +169,9 @@ static void take_md(struct blkup_cold_job *j, int code, const char *out, const c
         }
         if (set->is_started)
                 return;
-        set->is_started = true;
+        blkup_cold_succeed(set);
         set->s.is_degraded = j->is_run;
-        set->s.step.state = BLKUP_COLDPLUG_DONE;
-        end_grace(c, set);
+        blkup_cold_end_grace(c, set);
         blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_SET, SIZE_MAX, SIZE_MAX, set->s.name,
                         set->s.is_degraded ? "started without all of its members" : NULL);
 }
@@ -288,14 +220,16 @@ static int run_md(struct blkup_pool *p, uint32_t node, unsigned worker, void *ar
 
 static void add_md(struct blkup_coldplug *c, struct blkup_cold_device *d)
 {
-        struct blkup_cold_set *set = d->d.uuid ? get_set(c, BLKUP_COLDPLUG_MD, d->d.uuid) : NULL;
+        struct blkup_cold_set *set = d->d.uuid ? blkup_cold_get_set(c, BLKUP_COLDPLUG_MD, d->d.uuid) : NULL;
 
         d->is_taken = true;
         if (!set)
                 return;
+        blkup_cold_renew_set(c, set, d);
         if (c->hibernation && !c->s.ignore_hibernation) {
-                fail(c, set, BLKUP_COLDPLUG_REFUSED, -EPERM,
-                     "a hibernation image is attached: an array that starts may write to its members");
+                blkup_cold_fail_set(
+                        c, set, BLKUP_COLDPLUG_REFUSED, -EPERM,
+                        "a hibernation image is attached: an array that starts may write to its members");
                 return;
         }
         (void) start_job(c, &(struct blkup_cold_job){ .set = set, .d = d, .crypt = SIZE_MAX },
@@ -362,7 +296,7 @@ void blkup_cold_read_member(struct blkup_cold_device *d, bool is_md)
 
 static bool is_member(const struct blkup_cold_device *d, const char *type)
 {
-        return d->is_over && !d->is_gone && d->d.probe.state == BLKUP_COLDPLUG_DONE && d->d.type &&
+        return d->is_over && blkup_cold_is_here(d) && d->d.probe.state == BLKUP_COLDPLUG_DONE && d->d.type &&
                strcmp(d->d.type, type) == 0 && d->d.bar == BLKUP_COLDPLUG_MEMBER && !d->d.is_image;
 }
 
@@ -370,9 +304,11 @@ static int run_lvm(struct blkup_pool *p, uint32_t node, unsigned worker, void *a
 {
         struct blkup_cold_job *j = arg;
         struct blkup_coldplug *c = j->run;
-        const char **argv = calloc(MAX_ARGUMENTS, sizeof(*argv));
-        char text[256] = "", why[512];
-        size_t n = 0;
+        BLKUP_CLEANUP_FREE const char **argv = calloc(MAX_ARGUMENTS, sizeof(*argv));
+        BLKUP_CLEANUP_FREE struct blkup_cold_device **held =
+                calloc(MAX_ARGUMENTS, sizeof(struct blkup_cold_device *));
+        char text[256] = "", why[512], name[128] = "";
+        size_t n = 0, n_held = 0;
         int code = -ENOMEM;
 
         (void) p;
@@ -381,7 +317,7 @@ static int run_lvm(struct blkup_pool *p, uint32_t node, unsigned worker, void *a
         (void) err;
         blkup_cold_need_module(c, "dm_mod");
         (void) pthread_mutex_lock(&c->lock);
-        if (argv) {
+        if (argv && held) {
                 /* -aay: what lvm.conf allows to be activated by itself. Only the members are looked at, so
                  * that another device's silence is not ours; nobody waits for udev. */
                 static const char *const words[] = { "lvm", "vgchange", "-aay", "--noudevsync" };
@@ -391,30 +327,31 @@ static int run_lvm(struct blkup_pool *p, uint32_t node, unsigned worker, void *a
                 for (size_t i = 0; i < c->n_devices && n + 4 < MAX_ARGUMENTS; i++) {
                         const struct blkup_cold_device *d = c->devices[i];
 
-                        /* Paths stay where they are while the run lives. */
                         if (is_member(d, "LVM2_member") && d->is_taken && d->lvm_set == j->set) {
                                 argv[n++] = "--devices";
                                 argv[n++] = d->d.path;
+                                blkup_cold_hold(held[n_held++] = c->devices[i]);
                         }
                 }
-                argv[n] = j->set->s.name;
+                (void) snprintf(name, sizeof(name), "%s", j->set->s.name);
+                argv[n] = name;
         }
         (void) pthread_mutex_unlock(&c->lock);
-        if (argv)
+        if (n > 0)
                 code = run_tool(c, argv, false, NULL, 0, text, sizeof(text));
-        free(argv);
+        for (size_t i = 0; i < n_held; i++)
+                blkup_cold_let_go(held[i]);
         if (code == 0)
                 (void) !blkup_cold_walk_again(c, false);
         (void) pthread_mutex_lock(&c->lock);
         if (is_wanted(j)) {
                 if (code == 0) {
-                        j->set->is_started = true;
-                        j->set->s.step.state = BLKUP_COLDPLUG_DONE;
+                        blkup_cold_succeed(j->set);
                         blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_SET, SIZE_MAX, SIZE_MAX, j->set->s.name,
                                         NULL);
                 } else {
                         say_tool(why, sizeof(why), "lvm", code, text);
-                        fail(c, j->set, BLKUP_COLDPLUG_FAILED, code < 0 ? code : -EIO, why);
+                        blkup_cold_fail_set(c, j->set, BLKUP_COLDPLUG_FAILED, code < 0 ? code : -EIO, why);
                 }
         }
         end_job(j);
@@ -468,35 +405,41 @@ static size_t count_pvs(struct blkup_coldplug *c, const struct blkup_lvm_text *t
 static void add_lvm(struct blkup_coldplug *c, const struct blkup_cold_device *d)
 {
         const struct blkup_lvm_text *t = newest(c, d->lvm->vg_uuid);
-        struct blkup_cold_set *set = t ? get_set(c, BLKUP_COLDPLUG_LVM, t->vg_uuid) : NULL;
+        struct blkup_cold_set *set = t ? blkup_cold_get_set(c, BLKUP_COLDPLUG_LVM, t->vg_uuid) : NULL;
         const struct blkup_cold_device *twins[2] = { NULL, NULL };
         char why[512];
 
         if (!set || set->is_begun)
                 return;
+        blkup_cold_renew_set(c, set, d);
         if (!set->s.name)
-                set_name(set, t->vg_name);
+                blkup_cold_name_set(set, t->vg_name);
         set->s.n_expected = t->n_pvs;
         set->s.n_members = count_pvs(c, t, set, twins);
+        for (size_t i = 0; i < c->n_devices; i++)
+                if (c->devices[i]->is_aside && c->devices[i]->lvm_set == set)
+                        return; /* it will be here again, when it is known what is on it */
         if (twins[0]) {
                 (void) snprintf(
                         why, sizeof(why),
                         "%s and %s are the same physical volume %s: refused, one may be a copy of the other",
                         twins[0]->d.path, twins[1]->d.path, twins[0]->d.uuid);
-                fail(c, set, BLKUP_COLDPLUG_REFUSED, -ENOTUNIQ, why);
+                blkup_cold_fail_set(c, set, BLKUP_COLDPLUG_REFUSED, -ENOTUNIQ, why);
                 return;
         }
         for (size_t i = 0; i < c->n_sets; i++)
                 if (c->sets[i] != set && c->sets[i]->s.kind == BLKUP_COLDPLUG_LVM && c->sets[i]->s.name &&
                     set->s.name && strcmp(c->sets[i]->s.name, set->s.name) == 0) {
-                        fail(c, set, BLKUP_COLDPLUG_REFUSED, -ENOTUNIQ, "two volume groups have this name");
+                        blkup_cold_fail_set(c, set, BLKUP_COLDPLUG_REFUSED, -ENOTUNIQ,
+                                            "two volume groups have this name");
                         return;
                 }
         if (set->s.n_members < t->n_pvs || !set->s.name)
                 return;
         if (c->hibernation && !c->s.ignore_hibernation) {
-                fail(c, set, BLKUP_COLDPLUG_REFUSED, -EPERM,
-                     "a hibernation image is attached: nothing is activated before it is resumed");
+                blkup_cold_fail_set(
+                        c, set, BLKUP_COLDPLUG_REFUSED, -EPERM,
+                        "a hibernation image is attached: nothing is activated before it is resumed");
                 return;
         }
         set->is_begun = true;
@@ -506,14 +449,41 @@ static void add_lvm(struct blkup_coldplug *c, const struct blkup_cold_device *d)
 
 /* ---- LUKS ---- */
 
-/* Is the mapping there already? A device under that name is whoever's made it first. */
-static bool has_mapping(const struct blkup_coldplug *c, const char *name)
+/* Is the mapping there already? A device under that name is whoever's made it first. NULL: no. */
+static const struct blkup_cold_device *find_mapping(const struct blkup_coldplug *c, const char *name)
 {
         for (size_t i = 0; i < c->n_devices; i++)
-                if (!c->devices[i]->is_gone && c->devices[i]->dm_name &&
+                if (blkup_cold_is_here(c->devices[i]) && c->devices[i]->dm_name &&
                     strcmp(c->devices[i]->dm_name, name) == 0)
-                        return true;
-        return false;
+                        return c->devices[i];
+        return NULL;
+}
+
+/* Does a mapping stand on d? One whose disk was pulled stays, and answers each request with an error. */
+static bool stands_on(const struct blkup_coldplug *c, const struct blkup_cold_device *mapping,
+                      const struct blkup_cold_device *d)
+{
+        char path[4096];
+        struct stat st;
+        int n = snprintf(path, sizeof(path), "%s/sys/dev/block/%u:%u/holders", c->root ? c->root : "",
+                         d->d.dev_major, d->d.dev_minor);
+
+        /* Where nothing can be seen, the name has to do. */
+        if (n >= (int) sizeof(path) - 64 || stat(path, &st) < 0)
+                return true;
+        (void) snprintf(path + n, sizeof(path) - (size_t) n, "/%.48s", mapping->d.path + strlen("/dev/"));
+        return stat(path, &st) == 0;
+}
+
+/* What the line says that cryptsetup shall read is there; what it asks for otherwise is its own concern. */
+static bool has_file(const struct blkup_coldplug *c, const char *file)
+{
+        char path[4096];
+
+        if (!file || file[0] != '/' ||
+            snprintf(path, sizeof(path), "%s%s", c->root ? c->root : "", file) >= (int) sizeof(path))
+                return true;
+        return access(path, F_OK) == 0 || errno != ENOENT;
 }
 
 static int run_luks(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg, struct blkup_error *err)
@@ -523,9 +493,10 @@ static int run_luks(struct blkup_pool *p, uint32_t node, unsigned worker, void *
         const struct blkup_crypttab_line none = { 0 },
                                          *l = j->crypt == SIZE_MAX ? &none : &c->s.crypttab->lines[j->crypt];
         const char *argv[24] = { "cryptsetup", "open", "--type", "luks" };
-        char offset[64], size[64], text[256], why[512];
+        char offset[64], size[64], text[256] = "", why[512], name[128];
+        const char *lacks = !has_file(c, l->key) ? l->key : !has_file(c, l->header) ? l->header : NULL;
         size_t n = 4;
-        int code;
+        int code = -ENOENT;
 
         (void) p;
         (void) node;
@@ -553,8 +524,13 @@ static int run_luks(struct blkup_pool *p, uint32_t node, unsigned worker, void *
                 (void) snprintf(size, sizeof(size), "--keyfile-size=%llu", (unsigned long long) l->key_size);
                 argv[n++] = size;
         }
+        (void) pthread_mutex_lock(&c->lock);
+        (void) snprintf(name, sizeof(name), "%s", j->set->s.name);
+        (void) pthread_mutex_unlock(&c->lock);
         argv[n++] = j->d->d.path;
-        argv[n] = j->set->s.name;
+        argv[n] = name;
+        if (lacks)
+                goto end;
         blkup_cold_need_module(c, "dm_crypt");
         /* What cryptsetup's usual cipher needs (aes-xts-plain64); for another the kernel asks its modprobe.
          */
@@ -568,17 +544,23 @@ static int run_luks(struct blkup_pool *p, uint32_t node, unsigned worker, void *
                 (void) pthread_mutex_unlock(&c->terminal);
         if (code == 0)
                 (void) !blkup_cold_walk_again(c, false);
+end:
         (void) pthread_mutex_lock(&c->lock);
         if (is_wanted(j)) {
-                if (code == 0) {
-                        j->set->is_started = true;
+                if (lacks) {
+                        /* Somebody may still mount what it lies on. */
+                        j->set->lacks_key = true;
+                        j->set->is_begun = j->d->is_taken = false;
+                        (void) snprintf(why, sizeof(why), "%s is not there", lacks);
+                        blkup_cold_fail_set(c, j->set, BLKUP_COLDPLUG_FAILED, -ENOENT, why);
+                } else if (code == 0) {
+                        blkup_cold_succeed(j->set);
                         j->set->s.n_members = 1;
-                        j->set->s.step.state = BLKUP_COLDPLUG_DONE;
                         blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_SET, SIZE_MAX, SIZE_MAX, j->set->s.name,
                                         NULL);
                 } else {
                         say_tool(why, sizeof(why), "cryptsetup", code, text);
-                        fail(c, j->set, BLKUP_COLDPLUG_FAILED, code < 0 ? code : -EIO, why);
+                        blkup_cold_fail_set(c, j->set, BLKUP_COLDPLUG_FAILED, code < 0 ? code : -EIO, why);
                 }
         }
         end_job(j);
@@ -597,18 +579,29 @@ static bool is_source(const struct blkup_coldplug *c, const struct blkup_cold_de
 
 static void unlock(struct blkup_coldplug *c, struct blkup_cold_device *d, size_t crypt, const char *name)
 {
-        struct blkup_cold_set *set = d->d.uuid ? get_set(c, BLKUP_COLDPLUG_LUKS, d->d.uuid) : NULL;
+        struct blkup_cold_set *set = d->d.uuid ? blkup_cold_get_set(c, BLKUP_COLDPLUG_LUKS, d->d.uuid) : NULL;
         const char *key = crypt == SIZE_MAX ? NULL : c->s.crypttab->lines[crypt].key;
+        const struct blkup_cold_device *mapping = find_mapping(c, name);
         char why[512];
 
-        d->is_taken = true;
-        if (!set || set->is_begun)
+        if (!set)
                 return;
-        set->is_begun = true;
-        set_name(set, name);
+        blkup_cold_renew_set(c, set, d);
+        if (set->is_begun || (set->lacks_key && set->n_causes == c->n_causes))
+                return;
+        blkup_cold_name_set(set, name);
         set->s.n_expected = 1;
-        if (has_mapping(c, name)) {
-                set->is_started = true;
+        if (mapping && !stands_on(c, mapping, d)) {
+                (void) snprintf(
+                        why, sizeof(why),
+                        "%s is there already, on a device that is gone or another one: close it first",
+                        mapping->d.path);
+                blkup_cold_fail_set(c, set, BLKUP_COLDPLUG_REFUSED, -EEXIST, why);
+                return;
+        }
+        if (mapping) {
+                d->is_taken = set->is_begun = true;
+                blkup_cold_succeed(set);
                 set->s.n_members = 1;
                 set->s.step.state = BLKUP_COLDPLUG_ALREADY;
                 return;
@@ -620,11 +613,15 @@ static void unlock(struct blkup_coldplug *c, struct blkup_cold_device *d, size_t
                                 why, sizeof(why),
                                 "%s and %s carry the same UUID: refused, one may be a copy of the other",
                                 d->d.path, c->devices[i]->d.path);
-                        fail(c, set, BLKUP_COLDPLUG_REFUSED, -ENOTUNIQ, why);
+                        blkup_cold_fail_set(c, set, BLKUP_COLDPLUG_REFUSED, -ENOTUNIQ, why);
                         return;
                 }
+        d->is_taken = set->is_begun = true;
+        set->lacks_key = false;
+        set->n_causes = c->n_causes;
         if (!key && !c->s.may_ask) {
-                fail(c, set, BLKUP_COLDPLUG_REFUSED, -ENOKEY, "no key file, and no terminal to ask at");
+                blkup_cold_fail_set(c, set, BLKUP_COLDPLUG_REFUSED, -ENOKEY,
+                                    "no key file, and no terminal to ask at");
                 return;
         }
         (void) start_job(c, &(struct blkup_cold_job){ .set = set, .d = d, .crypt = crypt }, key ? LUKS_NS : 0,
@@ -665,7 +662,8 @@ size_t blkup_cold_behind(struct blkup_coldplug *c, size_t device)
         if (!d->d.uuid || c->s.no_assembly)
                 return BLKUP_COLDPLUG_NO_DEVICE;
         for (size_t i = 0; i < c->n_devices; i++)
-                if (!c->devices[i]->is_gone && is_mapping_of(c->devices[i], d->d.uuid))
+                if (blkup_cold_is_here(c->devices[i]) && is_mapping_of(c->devices[i], d->d.uuid) &&
+                    stands_on(c, c->devices[i], d))
                         return i;
         if (!d->is_taken && is_member(d, "crypto_LUKS") && !c->s.dry_run) {
                 (void) snprintf(name, sizeof(name), "luks-%s", d->d.uuid);
@@ -693,8 +691,7 @@ static int run_btrfs(struct blkup_pool *p, uint32_t node, unsigned worker, void 
                 j->set->s.n_members++;
                 /* A kernel that cannot say so is asked by the mount. */
                 if (r != 0 && !j->set->is_started) {
-                        j->set->is_started = true;
-                        j->set->s.step.state = BLKUP_COLDPLUG_DONE;
+                        blkup_cold_succeed(j->set);
                         if (j->set->s.n_members > 1)
                                 blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_SET, SIZE_MAX, SIZE_MAX,
                                                 j->set->s.uuid, NULL);
@@ -707,9 +704,12 @@ static int run_btrfs(struct blkup_pool *p, uint32_t node, unsigned worker, void 
 
 static void add_btrfs(struct blkup_coldplug *c, struct blkup_cold_device *d)
 {
-        struct blkup_cold_set *set = d->d.uuid ? get_set(c, BLKUP_COLDPLUG_BTRFS, d->d.uuid) : NULL;
+        struct blkup_cold_set *set =
+                d->d.uuid ? blkup_cold_get_set(c, BLKUP_COLDPLUG_BTRFS, d->d.uuid) : NULL;
 
         d->is_taken = true;
+        if (set)
+                blkup_cold_renew_set(c, set, d);
         if (set)
                 (void) start_job(c, &(struct blkup_cold_job){ .set = set, .d = d, .crypt = SIZE_MAX },
                                  blkup_cold_device_ns(c), run_btrfs);
@@ -721,7 +721,7 @@ bool blkup_cold_is_whole(struct blkup_coldplug *c, const struct blkup_cold_devic
 
         if (d->d.is_image || c->s.dry_run || !d->d.type || strcmp(d->d.type, "btrfs") != 0 || !d->d.uuid)
                 return true;
-        set = find_set(c, BLKUP_COLDPLUG_BTRFS, d->d.uuid);
+        set = blkup_cold_find_set(c, BLKUP_COLDPLUG_BTRFS, d->d.uuid);
         return !set || set->is_started || set->s.step.state == BLKUP_COLDPLUG_TIMED_OUT;
 }
 
@@ -729,6 +729,7 @@ bool blkup_cold_is_whole(struct blkup_coldplug *c, const struct blkup_cold_devic
 
 void blkup_cold_assemble(struct blkup_coldplug *c)
 {
+        blkup_cold_settle_again(c);
         if (c->s.n_images > 0 || c->s.dry_run || c->is_stopped || c->is_finished)
                 return;
         for (size_t i = 0; i < c->n_devices; i++) {
@@ -758,9 +759,10 @@ void blkup_cold_assemble_due(struct blkup_coldplug *c, uint64_t now, uint64_t *n
                 if (j->is_over || j->until_ns == 0)
                         continue;
                 if (j->until_ns <= now) {
-                        fail(c, j->set, BLKUP_COLDPLUG_TIMED_OUT, -ETIMEDOUT, "its tool does not end");
+                        blkup_cold_fail_set(c, j->set, BLKUP_COLDPLUG_TIMED_OUT, -ETIMEDOUT,
+                                            "its tool does not end");
                         j->is_over = true;
-                        end_grace(c, j->set);
+                        blkup_cold_end_grace(c, j->set);
                         blkup_cold_work_over(c);
                 } else if (j->until_ns < *next) {
                         *next = j->until_ns;
@@ -779,7 +781,7 @@ void blkup_cold_assemble_due(struct blkup_coldplug *c, uint64_t now, uint64_t *n
                 }
                 set->is_begun = true;
                 if (!set->s.name) {
-                        end_grace(c, set);
+                        blkup_cold_end_grace(c, set);
                         continue;
                 }
                 (void) snprintf(why, sizeof(why),
@@ -789,7 +791,7 @@ void blkup_cold_assemble_due(struct blkup_coldplug *c, uint64_t now, uint64_t *n
                 blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_WARNING, SIZE_MAX, SIZE_MAX, set->s.name, why);
                 if (!start_job(c, &(struct blkup_cold_job){ .set = set, .crypt = SIZE_MAX, .is_run = true },
                                blkup_cold_device_ns(c), run_md))
-                        end_grace(c, set);
+                        blkup_cold_end_grace(c, set);
         }
 }
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "base/clock.h"
 #include "bringup/cold.h"
 #include "mount/names.h"
 
@@ -34,8 +35,14 @@ static int add(struct blkup_coldplug *c, const struct blkup_coldplug_entry *mode
         entries[i].target = copy(model->target);
         entries[i].options = copy(model->options);
         cold[i] = (struct blkup_cold_entry){
-                .run = c, .index = i, .types = copy(types), .locate_node = BLKUP_POOL_NONE,
-                .finish_node = BLKUP_POOL_NONE, .check_node = BLKUP_POOL_NONE, .mount_node = BLKUP_POOL_NONE,
+                .run = c,
+                .index = i,
+                .types = copy(types),
+                .locate_node = BLKUP_POOL_NONE,
+                .order_node = BLKUP_POOL_NONE,
+                .finish_node = BLKUP_POOL_NONE,
+                .check_node = BLKUP_POOL_NONE,
+                .mount_node = BLKUP_POOL_NONE,
         };
         c->n_entries++;
         return entries[i].source && (entries[i].target || !model->target) && entries[i].options ? 0 : -ENOMEM;
@@ -177,7 +184,7 @@ int blkup_cold_collect(struct blkup_coldplug *c, struct blkup_error *err)
 
 bool blkup_cold_carries(const struct blkup_cold_device *d, const char *name, const char *value)
 {
-        if (d->is_gone)
+        if (!blkup_cold_is_here(d))
                 return false;
         /* Identifiers are hexadecimal: case does not matter. Labels are text. */
         if (strcmp(name, "UUID") == 0)
@@ -196,7 +203,7 @@ bool blkup_cold_is_path(const struct blkup_coldplug *c, const struct blkup_cold_
 {
         struct stat st;
 
-        if (d->is_gone)
+        if (!blkup_cold_is_here(d))
                 return false;
         if (strcmp(d->d.path, path) == 0)
                 return true;
@@ -335,8 +342,14 @@ static bool decide(struct blkup_coldplug *c, size_t index, int error)
         struct blkup_cold_entry *cold = &c->cold[index];
         struct blkup_coldplug_step *s = &e->steps[BLKUP_COLDPLUG_PROBE];
 
+        bool is_open;
+
         cold->is_located = true;
         cold->locate_error = error;
+        if (c->s.is_watch) {
+                cold->circumstances = blkup_cold_circumstances(c, index, &is_open);
+                cold->decided_ns = blkup_now_ns();
+        }
         e->is_left_out = !is_only(c, e);
         s->error = e->is_left_out ? 0 : error;
         s->state = e->is_left_out ? BLKUP_COLDPLUG_NOT_ASKED
@@ -391,6 +404,15 @@ static bool decide_device(struct blkup_coldplug *c, size_t index)
         return decide(c, index, d->d.probe.error ? d->d.probe.error : -EIO);
 }
 
+/* What stands at the device's place now is still being looked at: it may be another. */
+static bool is_aside(const struct blkup_coldplug *c, struct blkup_coldplug_entry *e)
+{
+        if (e->device == BLKUP_COLDPLUG_NO_DEVICE || !c->devices[e->device]->is_aside)
+                return false;
+        e->device = BLKUP_COLDPLUG_NO_DEVICE;
+        return true;
+}
+
 bool blkup_cold_locate(struct blkup_coldplug *c, size_t index)
 {
         struct blkup_coldplug_entry *e = &c->entries[index];
@@ -415,13 +437,15 @@ bool blkup_cold_locate(struct blkup_coldplug *c, size_t index)
                                        c->devices[e->device]->d.path, c->devices[other]->d.path, e->source);
                         return decide(c, index, r);
                 }
-                if (r == 0)
+                if (r == 0 && !is_aside(c, e))
                         return decide_device(c, index);
+                if (r == 0)
+                        return false;
         } else if (e->source[0] == '/' && strncmp(e->source, "/dev/", 5) == 0) {
                 for (size_t i = 0; i < c->n_devices && e->device == BLKUP_COLDPLUG_NO_DEVICE; i++)
                         if (blkup_cold_is_path(c, c->devices[i], e->source))
                                 e->device = i;
-                if (e->device == BLKUP_COLDPLUG_NO_DEVICE && blkup_cold_may_come(c))
+                if (is_aside(c, e) || (e->device == BLKUP_COLDPLUG_NO_DEVICE && blkup_cold_may_come(c)))
                         return false;
                 if (e->device == BLKUP_COLDPLUG_NO_DEVICE && (c->root || access(e->source, F_OK) == 0)) {
                         blkup_cold_say(s, "%s is not among the devices that are looked at", e->source);

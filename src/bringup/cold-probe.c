@@ -205,12 +205,12 @@ static void take_over(struct blkup_cold_device *d, const struct blkup_probe *p, 
 }
 
 /* An image in a swap file on d; what is mounted has been resumed, or is lost already. */
-static bool has_image_in_file(const struct blkup_coldplug *c, const struct blkup_cold_device *d)
+static bool has_image_in_file(struct blkup_coldplug *c, const struct blkup_cold_device *d)
 {
         BLKUP_CLEANUP_CLOSE int fd = -1;
 
         if (!blkup_hibernation_places_any(&c->places) || d->d.is_image ||
-            blkup_mountinfo_by_device(blkup_cold_mounts(c), d->d.dev_major, d->d.dev_minor, NULL))
+            blkup_cold_is_mounted(c, d->d.dev_major, d->d.dev_minor))
                 return false;
         fd = blkup_host_open(c->root, d->d.path + 1, O_RDONLY);
         return fd >= 0 && blkup_hibernation_is_at(&c->places, fd);

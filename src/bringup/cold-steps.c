@@ -26,20 +26,33 @@ struct job {
         struct blkup_coldplug *c;
         struct blkup_coldplug_entry *e;
         struct blkup_cold_entry *cold;
-        const struct blkup_cold_device *d; /* NULL: none */
+        struct blkup_cold_device *d; /* held; NULL: none */
+        const uint32_t *at;          /* where the entry has the number of this stage's node */
+        uint32_t node;
+        bool is_ours;                     /* false: the entry has begun anew before this node had */
+        struct blkup_mount_result *mount; /* owned */
+        char *place;                      /* owned */
         enum blkup_coldplug_bar bar;
         bool is_owner;
         char *hibernation; /* owned */
         struct blkup_coldplug_step step;
 };
 
-static struct job begin(struct blkup_cold_entry *cold, unsigned worker)
+static struct job begin(struct blkup_cold_entry *cold, const uint32_t *at, uint32_t node, unsigned worker)
 {
-        struct job j = { .c = cold->run, .e = &cold->run->entries[cold->index], .cold = cold };
+        struct job j = {
+                .c = cold->run,
+                .e = &cold->run->entries[cold->index],
+                .cold = cold,
+                .at = at,
+                .node = node,
+        };
 
         (void) pthread_mutex_lock(&j.c->lock);
-        if (j.e->device != BLKUP_COLDPLUG_NO_DEVICE) {
+        j.is_ours = *at == node;
+        if (j.is_ours && j.e->device != BLKUP_COLDPLUG_NO_DEVICE) {
                 j.d = j.c->devices[j.e->device];
+                blkup_cold_hold(j.d);
                 j.bar = j.d->d.bar;
                 j.is_owner = j.d->has_owner && j.d->owner == cold->index;
         }
@@ -54,38 +67,80 @@ static struct job begin(struct blkup_cold_entry *cold, unsigned worker)
         return j;
 }
 
-/* false: nobody waits for the answer any more. */
-static bool end(struct job *j, enum blkup_coldplug_stage stage)
+/* With the lock: the last stage has an answer, which nobody may wait for any more. */
+static void end_mount(struct job *j, bool counts)
+{
+        if (counts) {
+                j->e->mount = BLKUP_TAKE(j->mount);
+                j->cold->place = BLKUP_TAKE(j->place);
+                /* It was given up, and told so: now it is as it is. */
+                if (j->cold->is_ended)
+                        j->cold->is_told = false;
+                j->c->n_causes++;
+                blkup_cold_wake(j->c);
+        } else if (j->mount && j->mount->outcome == BLKUP_MOUNT_DONE && !j->c->s.dry_run) {
+                blkup_cold_tell(j->c, BLKUP_COLDPLUG_EVENT_WARNING, SIZE_MAX, j->cold->index, j->d->d.path,
+                                "it was mounted after it had been given up, and is not looked after");
+        }
+}
+
+/* What nobody waits for any more is dropped. */
+static void end(struct job *j, enum blkup_coldplug_stage stage)
 {
         bool counts;
 
         j->step.end_ns = blkup_now_ns();
         (void) pthread_mutex_lock(&j->c->lock);
-        counts = !j->c->is_finished;
+        counts = !j->c->is_finished && *j->at == j->node;
         if (counts) {
                 free(j->e->steps[stage].text);
                 j->e->steps[stage] = j->step;
         }
+        if (stage == BLKUP_COLDPLUG_MOUNT)
+                end_mount(j, counts);
+        if (j->d)
+                blkup_cold_let_go(j->d);
         (void) pthread_mutex_unlock(&j->c->lock);
         if (!counts)
                 free(j->step.text);
+        blkup_mount_result_free(j->mount);
+        free(j->mount);
+        free(j->place);
         free(j->hibernation);
-        return counts;
 }
 
-static bool is_there(const struct blkup_coldplug *c, const struct blkup_cold_device *d)
+bool blkup_cold_is_there(const struct blkup_coldplug *c, const struct blkup_cold_device *d)
 {
         return !d->d.is_image && d->d.dev_major > 0 &&
-               (blkup_mountinfo_by_device(blkup_cold_mounts(c), d->d.dev_major, d->d.dev_minor, NULL) ||
-                blkup_mountinfo_by_source(blkup_cold_mounts(c), d->d.path, NULL));
+               (blkup_mountinfo_by_device(c->mounts, d->d.dev_major, d->d.dev_minor, NULL) ||
+                blkup_mountinfo_by_source(c->mounts, d->d.path, NULL));
 }
 
-/* Is the place of e taken by what e asks for? */
-static bool is_mounted_here(const struct blkup_coldplug *c, const struct blkup_coldplug_entry *e,
-                            const struct blkup_cold_device *d, const char *types)
+bool blkup_cold_is_mounted(struct blkup_coldplug *c, uint32_t dev_major, uint32_t dev_minor)
 {
-        const struct blkup_mount *m =
-                e->target ? blkup_mountinfo_by_target(blkup_cold_mounts(c), e->target) : NULL;
+        bool is;
+
+        (void) pthread_mutex_lock(&c->lock);
+        is = blkup_mountinfo_by_device(c->mounts, dev_major, dev_minor, NULL) != NULL;
+        (void) pthread_mutex_unlock(&c->lock);
+        return is;
+}
+
+static bool is_there(const struct job *j)
+{
+        bool is;
+
+        (void) pthread_mutex_lock(&j->c->lock);
+        is = blkup_cold_is_there(j->c, j->d);
+        (void) pthread_mutex_unlock(&j->c->lock);
+        return is;
+}
+
+/* Is a place taken by what e asks for, on d? With the lock. */
+static bool is_mounted_at(const struct blkup_coldplug *c, const struct blkup_coldplug_entry *e,
+                          const char *place, const struct blkup_cold_device *d, const char *types)
+{
+        const struct blkup_mount *m = place ? blkup_mountinfo_by_target(c->mounts, place) : NULL;
 
         if (!m)
                 return false;
@@ -93,6 +148,25 @@ static bool is_mounted_here(const struct blkup_coldplug *c, const struct blkup_c
                 return (m->dev_major == d->d.dev_major && m->dev_minor == d->d.dev_minor) ||
                        strcmp(m->source, d->d.path) == 0;
         return !d && types && strcmp(m->fs_type, types) == 0 && strcmp(m->source, e->source) == 0;
+}
+
+bool blkup_cold_is_at_place(const struct blkup_coldplug *c, size_t i)
+{
+        const struct blkup_coldplug_entry *e = &c->entries[i];
+
+        return is_mounted_at(c, e, c->cold[i].place ? c->cold[i].place : e->target,
+                             e->device == BLKUP_COLDPLUG_NO_DEVICE ? NULL : c->devices[e->device],
+                             c->cold[i].types);
+}
+
+static bool is_mounted_here(const struct job *j)
+{
+        bool is;
+
+        (void) pthread_mutex_lock(&j->c->lock);
+        is = is_mounted_at(j->c, j->e, j->e->target, j->d, j->cold->types);
+        (void) pthread_mutex_unlock(&j->c->lock);
+        return is;
 }
 
 static bool has_option(const struct blkup_coldplug_entry *e, const char *name)
@@ -257,14 +331,14 @@ static void do_finish(struct job *j)
 int blkup_cold_run_finish(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
                           struct blkup_error *err)
 {
-        struct job j = begin(arg, worker);
+        struct blkup_cold_entry *cold = arg;
+        struct job j = begin(cold, &cold->finish_node, node, worker);
 
         (void) p;
-        (void) node;
         (void) err;
-        if (j.c->s.finish == BLKUP_COLDPLUG_FINISH_NEVER || j.e->is_left_out || !j.d || !j.is_owner ||
-            j.bar == BLKUP_COLDPLUG_READ_ONLY || !j.d->d.type || strcmp(j.d->d.type, "ext4") != 0 ||
-            has_option(j.e, "ro") || is_there(j.c, j.d) ||
+        if (!j.is_ours || j.c->s.finish == BLKUP_COLDPLUG_FINISH_NEVER || j.e->is_left_out || !j.d ||
+            !j.is_owner || j.bar == BLKUP_COLDPLUG_READ_ONLY || !j.d->d.type ||
+            strcmp(j.d->d.type, "ext4") != 0 || has_option(j.e, "ro") || is_there(&j) ||
             (j.c->s.no_mount && j.e->kind != BLKUP_COLDPLUG_IMAGE &&
              j.c->s.finish != BLKUP_COLDPLUG_FINISH_ALWAYS))
                 j.step.start_ns = 0;
@@ -272,7 +346,7 @@ int blkup_cold_run_finish(struct blkup_pool *p, uint32_t node, unsigned worker, 
                 refuse(&j);
         else
                 do_finish(&j);
-        (void) end(&j, BLKUP_COLDPLUG_FINISH);
+        end(&j, BLKUP_COLDPLUG_FINISH);
         return 0;
 }
 
@@ -281,15 +355,15 @@ int blkup_cold_run_finish(struct blkup_pool *p, uint32_t node, unsigned worker, 
 int blkup_cold_run_check(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
                          struct blkup_error *err)
 {
-        struct job j = begin(arg, worker);
+        struct blkup_cold_entry *cold = arg;
+        struct job j = begin(cold, &cold->check_node, node, worker);
         const char *type = j.d ? j.d->d.type : NULL;
         char text[256] = "";
         int r = 0, code;
 
         (void) p;
-        (void) node;
-        if (j.c->s.no_check || j.e->is_left_out || j.bar == BLKUP_COLDPLUG_READ_ONLY || j.e->passno <= 0 ||
-            !j.is_owner || !type || !blkup_mount_is_type_name(type) || is_there(j.c, j.d)) {
+        if (!j.is_ours || j.c->s.no_check || j.e->is_left_out || j.bar == BLKUP_COLDPLUG_READ_ONLY ||
+            j.e->passno <= 0 || !j.is_owner || !type || !blkup_mount_is_type_name(type) || is_there(&j)) {
                 j.step.start_ns = 0;
         } else if (j.bar != BLKUP_COLDPLUG_FREE) {
                 refuse(&j);
@@ -315,7 +389,7 @@ int blkup_cold_run_check(struct blkup_pool *p, uint32_t node, unsigned worker, v
                         blkup_cold_say(&j.step, code ? "repaired: %s" : "%s", text);
                 }
         }
-        (void) end(&j, BLKUP_COLDPLUG_CHECK);
+        end(&j, BLKUP_COLDPLUG_CHECK);
         return r;
 }
 
@@ -383,11 +457,11 @@ static bool is_settled_before(struct job *j)
 {
         const char *usage = j->d ? j->d->d.usage : NULL;
 
-        if (j->c->s.no_mount || j->e->is_left_out || !j->e->target) {
+        if (!j->is_ours || j->c->s.no_mount || j->e->is_left_out || !j->e->target) {
                 j->step.start_ns = 0;
                 return true;
         }
-        if (is_mounted_here(j->c, j->e, j->d, j->cold->types)) {
+        if (is_mounted_here(j)) {
                 j->step.state = BLKUP_COLDPLUG_ALREADY;
                 return true;
         }
@@ -404,12 +478,11 @@ static bool is_settled_before(struct job *j)
 int blkup_cold_run_mount(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
                          struct blkup_error *err)
 {
-        struct job j = begin(arg, worker);
-        struct blkup_mount_result *m = NULL;
+        struct blkup_cold_entry *cold = arg;
+        struct job j = begin(cold, &cold->mount_node, node, worker);
         int r = 0;
 
         (void) p;
-        (void) node;
         if (!is_settled_before(&j)) {
                 if (is_barred(j.bar)) {
                         refuse(&j);
@@ -419,10 +492,10 @@ int blkup_cold_run_mount(struct blkup_pool *p, uint32_t node, unsigned worker, v
                         r = -EMEDIUMTYPE;
                         blkup_cold_say(&j.step, "%s: nothing known is on it", j.d->d.path);
                 } else {
-                        m = calloc(1, sizeof(*m));
-                        r = m ? do_mount(&j, m) : -ENOMEM;
-                        if (m)
-                                m->worker = worker;
+                        j.mount = calloc(1, sizeof(*j.mount));
+                        r = j.mount ? do_mount(&j, j.mount) : -ENOMEM;
+                        if (j.mount)
+                                j.mount->worker = worker;
                         if (r < 0 && j.step.state == BLKUP_COLDPLUG_NOT_ASKED)
                                 j.step.state = BLKUP_COLDPLUG_FAILED;
                 }
@@ -430,14 +503,9 @@ int blkup_cold_run_mount(struct blkup_pool *p, uint32_t node, unsigned worker, v
                 if (r < 0)
                         (void) blkup_fail(err, r, "%s", j.step.text ? j.step.text : strerror(-r));
         }
-        (void) pthread_mutex_lock(&j.c->lock);
-        if (!j.c->is_finished) {
-                j.e->mount = m;
-                m = NULL;
-        }
-        (void) pthread_mutex_unlock(&j.c->lock);
-        blkup_mount_result_free(m);
-        free(m);
-        (void) end(&j, BLKUP_COLDPLUG_MOUNT);
+        /* Where a link of the path leads to: the kernel's table has no other name for it. */
+        if (r == 0 && j.c->s.is_watch && !j.c->root && j.e->target)
+                j.place = realpath(j.e->target, NULL);
+        end(&j, BLKUP_COLDPLUG_MOUNT);
         return r;
 }

@@ -4,18 +4,19 @@
  * tells who wants to know. It is the only one that ends a run which nothing else would end.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "bringup/cold.h"
 #include "bringup/explain.h"
+#include "host/hostfile.h"
 #include "host/uevent.h"
 
 /* Without uevents a medium or a device is looked for this often. */
@@ -29,12 +30,15 @@
 
 int blkup_cold_listen(struct blkup_coldplug *c)
 {
-        c->uevent_fd = c->wake_fd = -1;
+        c->uevent_fd = c->wake_fd = c->mounts_fd = -1;
         if (c->s.n_images > 0)
                 return 0;
         c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (c->wake_fd < 0)
                 return -errno;
+        /* Who cannot see what is mounted mounts all the same, and cannot tell who unmounts. */
+        if (c->s.is_watch)
+                c->mounts_fd = blkup_host_open(c->root, "proc/self/mountinfo", O_RDONLY);
         if (c->s.uevent_fd != 0) {
                 c->uevent_fd = c->s.uevent_fd;
         } else if (!c->root) {
@@ -52,12 +56,14 @@ void blkup_cold_unlisten(struct blkup_coldplug *c)
                 (void) blkup_close(c->uevent_fd);
         if (c->wake_fd >= 0)
                 (void) blkup_close(c->wake_fd);
+        if (c->mounts_fd >= 0)
+                (void) blkup_close(c->mounts_fd);
         /* Ends: the list gets shorter each turn. */
         while (c->news) {
                 struct blkup_cold_news *n = c->news;
 
                 c->news = n->next;
-                free(n->name);
+                free(n->name); /* its device has been freed before */
                 free(n->text);
                 free(n);
         }
@@ -97,11 +103,16 @@ void blkup_cold_tell(struct blkup_coldplug *c, enum blkup_coldplug_event_kind ki
 
         if (!c->s.tell || c->wake_fd < 0 || c->is_finished)
                 return;
+        if (kind == BLKUP_COLDPLUG_EVENT_DEVICE && device != SIZE_MAX && c->devices[device]->before &&
+            blkup_cold_is_same(c->devices[device]->before, c->devices[device]))
+                return; /* looked at again, and as it was */
         n = calloc(1, sizeof(*n));
         if (!n)
                 return; /* who listens sees less; what is done is the same */
         n->kind = kind;
-        n->device = device;
+        n->device = device == SIZE_MAX ? NULL : c->devices[device];
+        if (n->device)
+                blkup_cold_hold(n->device);
         n->entry = entry;
         n->name = name ? strdup(name) : NULL;
         n->text = text ? strdup(text) : NULL;
@@ -115,10 +126,7 @@ void blkup_cold_tell(struct blkup_coldplug *c, enum blkup_coldplug_event_kind ki
 void blkup_cold_tell_entry(struct blkup_coldplug *c, size_t entry)
 {
         const struct blkup_coldplug_entry *e = &c->entries[entry];
-        const struct blkup_coldplug_step *s = e->steps;
-        bool is_good = s[BLKUP_COLDPLUG_PROBE].state == BLKUP_COLDPLUG_DONE &&
-                       blkup_coldplug_is_good(s[BLKUP_COLDPLUG_CHECK].state) &&
-                       blkup_coldplug_is_good(s[BLKUP_COLDPLUG_MOUNT].state);
+        bool is_good = blkup_cold_is_good(e);
 
         if (e->is_left_out || c->cold[entry].is_told)
                 return;
@@ -160,8 +168,8 @@ static void tell_one(struct blkup_coldplug *c, struct blkup_cold_news *n)
         char why[1024] = "";
 
         (void) pthread_mutex_lock(&c->lock);
-        if (n->device != SIZE_MAX) {
-                const struct blkup_cold_device *d = c->devices[n->device];
+        if (n->device) {
+                const struct blkup_cold_device *d = n->device;
 
                 e.device = d->d.path;
                 e.type = d->d.type;
@@ -178,6 +186,8 @@ static void tell_one(struct blkup_coldplug *c, struct blkup_cold_news *n)
                 e.text = *why ? why : NULL;
         }
         c->s.tell(c->s.tell_to, &e);
+        if (n->device)
+                blkup_cold_let_go(n->device);
 }
 
 static void tell_all(struct blkup_coldplug *c)
@@ -217,13 +227,23 @@ static bool take_event(struct blkup_coldplug *c, const struct blkup_uevent *e)
         c->result.n_events++;
         if (e->action == BLKUP_UEVENT_ADD)
                 blkup_cold_want_alias(c, e->modalias);
+        c->n_module_events += e->action == BLKUP_UEVENT_ADD && strcmp(e->subsystem, "module") == 0;
         look = is_block(e) && (e->action == BLKUP_UEVENT_ADD || e->action == BLKUP_UEVENT_CHANGE);
         d = is_block(e) ? blkup_cold_by_devno(c, e->dev_major, e->dev_minor) : NULL;
         if (d && (e->action == BLKUP_UEVENT_REMOVE ||
                   (e->action == BLKUP_UEVENT_CHANGE && e->is_media_change && c->s.is_watch)))
                 blkup_cold_set_gone(c, d);
-        else if (d && e->action == BLKUP_UEVENT_ADD && e->diskseq && d->diskseq && e->diskseq != d->diskseq)
+        else if (d && look && e->diskseq && d->diskseq && e->diskseq != d->diskseq)
                 blkup_cold_set_gone(c, d); /* another disk has its number: the end of the first was lost */
+        if (c->s.is_watch && is_block(e) && e->action == BLKUP_UEVENT_REMOVE) {
+                /* What it stood on is free, and what was made of it may be made of others. */
+                blkup_cold_set_held_due(c);
+                c->is_untidy = true;
+                c->has_gone = true;
+        } else if (c->s.is_watch && is_block(e) && e->action == BLKUP_UEVENT_CHANGE) {
+                blkup_cold_set_due(c, e->dev_major, e->dev_minor);
+                look = look && (!d || d->is_gone);
+        }
         (void) pthread_mutex_unlock(&c->lock);
         return look;
 }
@@ -303,46 +323,16 @@ static void give_up_late(struct blkup_coldplug *c, uint64_t now, uint64_t *next)
         }
 }
 
-static bool has_ended(struct blkup_coldplug *c, uint32_t node)
-{
-        struct blkup_pool_result r;
-
-        return blkup_pool_get(c->pool, node, &r) == 0 && r.state >= BLKUP_POOL_DONE;
-}
-
 /* Entries that have been through. With the lock. */
 static void tell_entries(struct blkup_coldplug *c, uint64_t now, uint64_t *next)
 {
         for (size_t i = 0; c->s.tell && i < c->n_entries; i++) {
                 if (!c->cold[i].is_located || c->cold[i].is_told)
                         continue;
-                if (has_ended(c, c->cold[i].mount_node))
+                if (blkup_cold_has_ended(c, i))
                         blkup_cold_tell_entry(c, i);
                 else
                         earlier(next, now + STEP_NS);
-        }
-}
-
-/* Entries whose device has gone begin anew. Only with is_watch. With the lock. */
-static void rearm(struct blkup_coldplug *c, uint64_t now, uint64_t *next)
-{
-        for (size_t i = 0; i < c->n_entries; i++) {
-                struct blkup_coldplug_entry *e = &c->entries[i];
-                bool was_mounted = e->mount && e->mount->outcome == BLKUP_MOUNT_DONE;
-
-                if (e->device == BLKUP_COLDPLUG_NO_DEVICE || !c->devices[e->device]->is_gone ||
-                    !c->cold[i].is_located)
-                        continue;
-                if (!has_ended(c, c->cold[i].mount_node)) {
-                        earlier(next, now + STEP_NS);
-                        continue;
-                }
-                /* What we mounted ourselves and nobody can reach any more stands in the way of the next. */
-                if (was_mounted && e->target && !c->ops.mount && umount2(e->target, MNT_DETACH) < 0)
-                        blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_WARNING, SIZE_MAX, i, e->target,
-                                        "its device has gone, and it cannot be unmounted");
-                if (blkup_cold_rearm(c, i) < 0)
-                        e->device = BLKUP_COLDPLUG_NO_DEVICE;
         }
 }
 
@@ -375,20 +365,62 @@ static bool is_over(struct blkup_coldplug *c, uint64_t now, uint64_t *next)
         return !blkup_cold_is_waiting(c) || !blkup_cold_may_come(c);
 }
 
-static void wait_for_something(struct blkup_coldplug *c, uint64_t next)
+/* true: something else is mounted than before, or may be. */
+static bool wait_for_something(struct blkup_coldplug *c, uint64_t next)
 {
         uint64_t now = blkup_now_ns(), left = next > now ? next - now : 0, drop;
-        struct pollfd fds[3] = {
+        struct pollfd fds[4] = {
                 { .fd = c->wake_fd, .events = POLLIN },
                 { .fd = c->uevent_fd, .events = POLLIN },
                 { .fd = c->s.is_watch ? c->s.stop_fd : -1, .events = POLLIN },
+                { .fd = c->root ? -1 : c->mounts_fd, .events = POLLPRI },
         };
         int ms = left / 1000000 >= INT_MAX ? -1 : (int) ((left + 999999) / 1000000);
 
         /* A signal only makes the caller look round once more. */
-        (void) poll(fds, 3, ms);
+        (void) poll(fds, 4, ms);
         if (fds[0].revents)
                 (void) !read(c->wake_fd, &drop, sizeof(drop));
+        /* A file that stands for it tells nothing. */
+        return fds[3].revents || (c->root && c->mounts_fd >= 0);
+}
+
+/* What is mounted is read before the events are: whoever unmounts what has gone does so after the kernel has
+ * told us of it. NULL: as before. */
+static struct blkup_mountinfo *read_mounts(const struct blkup_coldplug *c)
+{
+        struct blkup_mountinfo *t = NULL;
+
+        return blkup_mountinfo_load_fd(c->mounts_fd, &t, NULL) == 0 ? t : NULL;
+}
+
+/* One turn of the watch, without the lock. */
+static void take_what_is_new(struct blkup_coldplug *c, bool has_mounts)
+{
+        struct blkup_mountinfo *mounts = has_mounts ? read_mounts(c) : NULL;
+        bool walks;
+
+        if (mounts) {
+                (void) pthread_mutex_lock(&c->lock);
+                blkup_cold_take_mounts(c, mounts);
+                (void) pthread_mutex_unlock(&c->lock);
+        }
+        if (c->uevent_fd >= 0)
+                take_events(c);
+        (void) pthread_mutex_lock(&c->lock);
+        walks = c->walk_is_due || (c->uevent_fd < 0 && !c->is_closed);
+        c->walk_is_due = false;
+        (void) pthread_mutex_unlock(&c->lock);
+        if (walks)
+                (void) !blkup_cold_walk_again(c, c->s.is_watch);
+        if (!c->s.is_watch)
+                return;
+        blkup_cold_look_again(c);
+        if (!mounts)
+                return;
+        (void) pthread_mutex_lock(&c->lock);
+        blkup_cold_judge_mounts(c);
+        (void) pthread_mutex_unlock(&c->lock);
 }
 
 /* What stands open when nobody listens any more. With the lock. */
@@ -407,7 +439,7 @@ int blkup_cold_run_watch(struct blkup_pool *p, uint32_t node, unsigned worker, v
                          struct blkup_error *err)
 {
         struct blkup_coldplug *c = arg;
-        bool over = false, walks;
+        bool over = false;
 
         (void) node;
         (void) worker;
@@ -419,10 +451,18 @@ int blkup_cold_run_watch(struct blkup_pool *p, uint32_t node, unsigned worker, v
                 (void) pthread_mutex_lock(&c->lock);
                 if (c->is_settled)
                         blkup_cold_assemble_due(c, now, &next);
+                /* What stood in the way of a set may have gone, and what its key lies on may be mounted. */
+                if (c->is_settled && (c->has_gone || c->n_causes != c->n_causes_seen)) {
+                        c->has_gone = false;
+                        c->n_causes_seen = c->n_causes;
+                        blkup_cold_assemble(c);
+                }
                 give_up_late(c, now, &next);
                 tell_entries(c, now, &next);
-                if (c->s.is_watch)
-                        rearm(c, now, &next);
+                if (c->s.is_watch) {
+                        blkup_cold_try_again(c, now, &next);
+                        blkup_cold_tidy(c);
+                }
                 over = is_over(c, now, &next) && !c->walk_is_due;
                 if (c->walk_is_due || (c->uevent_fd < 0 && !c->is_closed))
                         earlier(&next, now + LOOK_AGAIN_NS);
@@ -430,15 +470,7 @@ int blkup_cold_run_watch(struct blkup_pool *p, uint32_t node, unsigned worker, v
                 tell_all(c);
                 if (over)
                         break;
-                wait_for_something(c, next);
-                if (c->uevent_fd >= 0)
-                        take_events(c);
-                (void) pthread_mutex_lock(&c->lock);
-                walks = c->walk_is_due || (c->uevent_fd < 0 && !c->is_closed);
-                c->walk_is_due = false;
-                (void) pthread_mutex_unlock(&c->lock);
-                if (walks)
-                        (void) !blkup_cold_walk_again(c, c->s.is_watch);
+                take_what_is_new(c, wait_for_something(c, next));
         }
         (void) pthread_mutex_lock(&c->lock);
         close_run(c);

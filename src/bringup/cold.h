@@ -28,6 +28,15 @@ struct blkup_cold_device {
         uint64_t began_ns;   /* its probe; 0: not yet */
         uint64_t came_ns;    /* while the graph runs; 0: it was there before */
         uint64_t diskseq;
+        unsigned n_users;                 /* atomic: nodes, jobs, steps, news and successors that hold it */
+        uint64_t serial;                  /* stays the same when it is looked at again, and is as it was */
+        struct blkup_cold_device *before; /* what it was when it was last looked at; held until it is over */
+        unsigned n_changes;               /* how often the kernel said that something about it is new */
+        unsigned n_late;                  /* how often it has answered after it was given up */
+        bool is_due;                      /* to be looked at again */
+        /* Gone only since it is looked at again: nobody is told, and it counts until another is known to
+         * stand in its place. is_replaced: that one has not been made yet. */
+        bool is_aside, is_replaced;
         bool is_over;        /* probed, or given up */
         bool is_gone;
         bool is_taken;                        /* assembly has looked at it */
@@ -47,7 +56,17 @@ struct blkup_cold_entry {
         struct blkup_coldplug *run;
         size_t index;
         char *types;
-        uint32_t locate_node, finish_node, check_node, mount_node;
+        uint32_t locate_node, order_node, finish_node, check_node, mount_node;
+        uint64_t circumstances; /* under which it was decided; see cold-again.c */
+        uint64_t others;        /* causes besides, as many as there were when it had ended */
+        bool has_others;
+        uint64_t decided_ns;
+        bool is_broken;      /* its nodes could not be made: try that again */
+        bool is_ended;       /* what the pool knows of its end has been taken over */
+        bool is_seen;        /* it was mounted at its place the last time that anybody looked */
+        bool is_users;       /* somebody has unmounted it: it is left alone */
+        bool is_carried_off; /* what it was mounted below has been taken away by us */
+        char *place;         /* target as the kernel has it; NULL: the same */
         bool is_tried, is_located, is_pending;
         int locate_error;
         bool is_told;
@@ -60,6 +79,8 @@ struct blkup_cold_entry {
 struct blkup_cold_set {
         struct blkup_coldplug_set s; /* first: results point to it */
         bool is_begun, is_started, is_warned;
+        bool lacks_key; /* its key file was not there when there were so many causes: */
+        uint64_t n_causes;
         uint64_t grace_until_ns; /* 0: nobody is waited for */
 };
 
@@ -71,6 +92,7 @@ struct blkup_cold_job {
         size_t crypt;                /* line of the crypttab, or SIZE_MAX */
         bool is_run;                 /* md: start it as it is */
         bool is_over;
+        bool is_dropped;   /* atomic: no thread has it */
         uint64_t until_ns; /* given up then; 0: never */
         struct blkup_cold_job *next;
 };
@@ -78,7 +100,8 @@ struct blkup_cold_job {
 /* What is to be told, in order. */
 struct blkup_cold_news {
         enum blkup_coldplug_event_kind kind;
-        size_t device, entry; /* indexes; SIZE_MAX none */
+        struct blkup_cold_device *device; /* held; NULL: none */
+        size_t entry;                     /* index; SIZE_MAX none */
         char *name, *text;
         struct blkup_cold_news *next;
 };
@@ -95,9 +118,7 @@ struct blkup_coldplug {
         struct blkup_coldplug_ops ops;
         struct blkup_coldplug_result result;
         struct blkup_mounter *mounter, *careful; /* careful: looks for a hibernation image itself */
-        struct blkup_mountinfo *mounts;          /* read by blkup_cold_mounts() */
-        struct blkup_mountinfo **old_mounts;     /* somebody may still look at them */
-        size_t n_old_mounts, old_cap;
+        struct blkup_mountinfo *mounts;          /* with the lock */
         struct blkup_hibernation_places places; /* of an image in a swap file */
         struct blkup_pool *pool; /* while it runs */
         char *root, *image_folder;
@@ -132,7 +153,13 @@ struct blkup_coldplug {
         size_t n_before;
 
         /* cold-watch.c */
-        int uevent_fd, wake_fd; /* -1: none */
+        int uevent_fd, wake_fd, mounts_fd; /* -1: none */
+        uint64_t n_serials;                /* of devices */
+        uint64_t n_module_events;          /* modules that came, whoever loaded them */
+        uint64_t n_causes;                 /* what may let another try end better: mounts, devices */
+        uint64_t n_causes_seen;            /* when it was last looked what can be assembled */
+        bool is_untidy;                    /* something is gone that may be freed */
+        bool has_gone;                     /* since it was last looked what can be assembled */
         bool owns_uevent_fd, is_stopped, is_told_settled;
         size_t n_work;   /* jobs and modules under way: they may bring devices */
         size_t n_graces; /* arrays whose last members are waited for */
@@ -155,9 +182,26 @@ struct blkup_coldplug {
         size_t n_bad_modules, n_modules, bad_cap;
 };
 
-static inline const struct blkup_mountinfo *blkup_cold_mounts(const struct blkup_coldplug *c)
+/* Who holds a device may read of it what does not change once it is over, without the lock. */
+static inline void blkup_cold_hold(struct blkup_cold_device *d)
 {
-        return __atomic_load_n(&c->mounts, __ATOMIC_ACQUIRE);
+        (void) __atomic_add_fetch(&d->n_users, 1, __ATOMIC_RELAXED);
+}
+
+static inline void blkup_cold_let_go(struct blkup_cold_device *d)
+{
+        (void) __atomic_sub_fetch(&d->n_users, 1, __ATOMIC_RELEASE);
+}
+
+/* Is it attached, as far as anybody knows? */
+static inline bool blkup_cold_is_here(const struct blkup_cold_device *d)
+{
+        return !d->is_gone || d->is_aside;
+}
+
+static inline bool blkup_cold_is_held(const struct blkup_cold_device *d)
+{
+        return __atomic_load_n(&d->n_users, __ATOMIC_ACQUIRE) > 0;
 }
 
 /* May a device still come that nobody has seen? With the lock. */
@@ -173,13 +217,38 @@ static inline uint64_t blkup_cold_device_ns(const struct blkup_coldplug *c)
         return c->s.device_ns ? c->s.device_ns : UINT64_C(10000000000);
 }
 
-/* One node; *ret may be NULL. drop: arg belongs to the run, of which this takes a share. */
+/* One node; ret NULL: nobody will ask of it. drop: arg belongs to the run, of which this takes a share. */
 BLKUP_MUST_CHECK int blkup_cold_add_node(struct blkup_coldplug *c, const char *name, uint64_t cost_ns,
                                          uint64_t timeout_ns, blkup_pool_fn *run, void *arg,
                                          void (*drop)(void *arg), const uint32_t *wait_for, uint32_t *ret);
 void blkup_cold_drop_run(void *run);
-/* The nodes of an entry, once more; with the lock. */
+/* The nodes of an entry, once more; with the lock. Those before are forgotten. */
 BLKUP_MUST_CHECK int blkup_cold_rearm(struct blkup_coldplug *c, size_t entry);
+/* Has the chain of an entry ended? Then what only the pool knows of it is taken over. With the lock. */
+bool blkup_cold_has_ended(struct blkup_coldplug *c, size_t entry);
+
+/* cold-again.c: what is tried again, in a run that stays. All with the lock but blkup_cold_look_again(). */
+/* A device that is looked at again: is it as it was? */
+bool blkup_cold_is_same(const struct blkup_cold_device *a, const struct blkup_cold_device *b);
+/* Of a new device: whose place it takes. */
+void blkup_cold_find_before(struct blkup_coldplug *c, struct blkup_cold_device *d);
+/* Devices that were looked at again and have answered take the place of what they were. */
+void blkup_cold_settle_again(struct blkup_coldplug *c);
+/* What has changed about a device, or about all that are held by others. */
+void blkup_cold_set_due(struct blkup_coldplug *c, uint32_t dev_major, uint32_t dev_minor);
+void blkup_cold_set_held_due(struct blkup_coldplug *c);
+/* Looks at those that are due. Only the watch calls it. */
+void blkup_cold_look_again(struct blkup_coldplug *c);
+/* Of an entry that is decided now: what it depends on. *ret_is_open: a device of it has not answered. */
+uint64_t blkup_cold_circumstances(const struct blkup_coldplug *c, size_t entry, bool *ret_is_open);
+/* Entries whose circumstances are others begin anew. */
+void blkup_cold_try_again(struct blkup_coldplug *c, uint64_t now, uint64_t *ret_next);
+/* The mount table is t now, which belongs to the run then. */
+void blkup_cold_take_mounts(struct blkup_coldplug *c, struct blkup_mountinfo *t);
+/* Who has unmounted what is not in it any more? After the events that came before it was read. */
+void blkup_cold_judge_mounts(struct blkup_coldplug *c);
+/* Frees what nobody asks of any more. */
+void blkup_cold_tidy(struct blkup_coldplug *c);
 
 /* cold-watch.c: what comes and goes while the graph runs. */
 BLKUP_MUST_CHECK int blkup_cold_listen(struct blkup_coldplug *c); /* before the first walk */
@@ -202,11 +271,30 @@ void blkup_cold_assemble_due(struct blkup_coldplug *c, uint64_t now, uint64_t *r
 void blkup_cold_read_member(struct blkup_cold_device *d, bool is_md);
 /* The device that lies behind a locked one, or NO_DEVICE; starts unlocking it. With the lock. */
 size_t blkup_cold_behind(struct blkup_coldplug *c, size_t device);
-void blkup_cold_free_sets(struct blkup_coldplug *c);
 /* A btrfs: are all of its members there? With the lock. */
 bool blkup_cold_is_whole(struct blkup_coldplug *c, const struct blkup_cold_device *d);
 /* Of what has not become ready: why. With the lock. */
 void blkup_cold_close_sets(struct blkup_coldplug *c);
+
+/* cold-sets.c; all with the lock. */
+struct blkup_cold_set *blkup_cold_find_set(struct blkup_coldplug *c, enum blkup_coldplug_set_kind kind,
+                                           const char *uuid);
+/* Makes it where there is none. NULL: no memory, or too many. */
+struct blkup_cold_set *blkup_cold_get_set(struct blkup_coldplug *c, enum blkup_coldplug_set_kind kind,
+                                          const char *uuid);
+void blkup_cold_name_set(struct blkup_cold_set *set, const char *name);
+/* Tells it, unless it has been told. */
+void blkup_cold_fail_set(struct blkup_coldplug *c, struct blkup_cold_set *set,
+                         enum blkup_coldplug_state state, int error, const char *text);
+/* What was wrong before is not any more. */
+void blkup_cold_succeed(struct blkup_cold_set *set);
+void blkup_cold_end_grace(struct blkup_coldplug *c, struct blkup_cold_set *set);
+/* d comes to a set, all other members of which have gone: what was made of those is nothing to it. */
+void blkup_cold_renew_set(struct blkup_coldplug *c, struct blkup_cold_set *set,
+                          const struct blkup_cold_device *d);
+/* Frees sets of which no member is there, and jobs that are over. */
+void blkup_cold_tidy_sets(struct blkup_coldplug *c);
+void blkup_cold_free_sets(struct blkup_coldplug *c);
 
 /* cold-modules.c */
 /* The first walk over modaliases; a node. */
@@ -276,6 +364,13 @@ void blkup_cold_free_probers(struct blkup_coldplug *c);
 
 /* cold-steps.c */
 blkup_pool_fn blkup_cold_run_finish, blkup_cold_run_check, blkup_cold_run_mount;
+/* Is a device mounted anywhere, or at the place of the entry? Both with the lock. */
+bool blkup_cold_is_there(const struct blkup_coldplug *c, const struct blkup_cold_device *d);
+bool blkup_cold_is_at_place(const struct blkup_coldplug *c, size_t entry);
+/* Is a device mounted, by its number? Without the lock. */
+bool blkup_cold_is_mounted(struct blkup_coldplug *c, uint32_t dev_major, uint32_t dev_minor);
+/* Was all of it well? */
+bool blkup_cold_is_good(const struct blkup_coldplug_entry *e);
 
 /* cold-machine.c: the ops of the machine itself. */
 void blkup_cold_fill_ops(struct blkup_coldplug *c);

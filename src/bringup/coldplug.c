@@ -30,14 +30,14 @@
 /* Counted with strace: at most five of each device at a time (image, cage, loop device, context, mount
  * point), a dozen besides; and one more each. */
 #define FDS_OF_A_DEVICE 6u
-#define FDS_BESIDES     13u
+#define FDS_BESIDES     14u
 #define USUAL_LATE_NS UINT64_C(100000000)
 #define USUAL_BUDGET_NS UINT64_C(50000000)
 /* For a probe that has not begun. */
 #define LOOK_AGAIN_NS UINT64_C(50000000)
 #define COST_MODULES_NS UINT64_C(300000000)
 #define MAX_PASSES 64
-/* Some hundred thousand devices that come and go; what comes after those is named, and not looked at. */
+/* At a time: nodes of what is over are released. As many devices as there may be, and their entries. */
 #define MAX_WATCH_NODES (1u << 20)
 /* See above. */
 #define LATE_FACTOR 4u
@@ -76,6 +76,7 @@ static void free_entries(struct blkup_coldplug *c)
                 free(e->mount);
                 free(c->cold[i].types);
                 free(c->cold[i].needs);
+                free(c->cold[i].place);
         }
         free(c->entries);
         free(c->cold);
@@ -96,9 +97,6 @@ struct blkup_coldplug *blkup_coldplug_unref(struct blkup_coldplug *c)
         blkup_mounter_unref(c->mounter);
         blkup_mounter_unref(c->careful);
         blkup_mountinfo_free(c->mounts);
-        for (size_t i = 0; i < c->n_old_mounts; i++)
-                blkup_mountinfo_free(c->old_mounts[i]);
-        free(c->old_mounts);
         free((void *) c->result.devices);
         free((void *) c->result.path);
         for (size_t i = 0; i < c->n_before; i++)
@@ -120,7 +118,13 @@ struct blkup_coldplug *blkup_coldplug_unref(struct blkup_coldplug *c)
 
 static void drop_device(void *arg)
 {
-        (void) blkup_coldplug_unref(((struct blkup_cold_device *) arg)->run);
+        struct blkup_cold_device *d = arg;
+        struct blkup_coldplug *c = d->run;
+
+        blkup_cold_let_go(d); /* from here on it may be freed */
+        if (c->s.is_watch)
+                blkup_cold_wake(c);
+        (void) blkup_coldplug_unref(c);
 }
 
 static void drop_entry(void *arg)
@@ -137,7 +141,6 @@ int blkup_cold_add_node(struct blkup_coldplug *c, const char *name, uint64_t cos
                         blkup_pool_fn *run, void *arg, void (*drop)(void *arg), const uint32_t *wait_for,
                         uint32_t *ret)
 {
-        uint32_t unused;
         struct blkup_pool_node n = {
                 .name = name,
                 .cost_ns = cost_ns,
@@ -150,7 +153,7 @@ int blkup_cold_add_node(struct blkup_coldplug *c, const char *name, uint64_t cos
 
         if (drop)
                 (void) __atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED);
-        r = blkup_pool_add(c->pool, &n, wait_for, wait_for ? 1 : 0, ret ? ret : &unused);
+        r = blkup_pool_add(c->pool, &n, wait_for, wait_for ? 1 : 0, ret);
         if (r < 0 && drop)
                 (void) __atomic_sub_fetch(&c->refs, 1, __ATOMIC_RELAXED);
         return r;
@@ -160,19 +163,37 @@ int blkup_cold_add_node(struct blkup_coldplug *c, const char *name, uint64_t cos
  * gives it up when it does not answer (`watch`). */
 int blkup_cold_add_probe(struct blkup_coldplug *c, struct blkup_cold_device *d)
 {
-        return blkup_cold_add_node(c, d->d.path, COST_PROBE_NS, blkup_cold_device_ns(c), blkup_cold_run_probe,
-                                   d, drop_device, NULL, &d->probe_node);
+        int r;
+
+        if (d->serial == 0)
+                d->serial = ++c->n_serials;
+        c->n_causes++;
+        blkup_cold_find_before(c, d);
+        blkup_cold_hold(d);
+        r = blkup_cold_add_node(c, d->d.path, COST_PROBE_NS, blkup_cold_device_ns(c), blkup_cold_run_probe, d,
+                                drop_device, NULL, d->may_be_late ? NULL : &d->probe_node);
+        if (r < 0)
+                blkup_cold_let_go(d);
+        return r;
 }
 
 static int add_device(struct blkup_coldplug *c, struct blkup_cold_device *d)
 {
         int r = blkup_cold_add_probe(c, d);
 
-        if (r == 0)
+        if (r == 0) {
+                blkup_cold_hold(d);
                 r = blkup_cold_add_node(c, d->d.path, 1, 0, blkup_cold_run_end, d, drop_device, NULL,
                                         &d->end_node);
+                if (r < 0)
+                        blkup_cold_let_go(d);
+        }
         if (r == 0)
                 r = blkup_pool_depend(c->pool, d->end_node, d->probe_node, BLKUP_POOL_AFTER);
+        if (r == 0 && c->s.is_watch)
+                r = blkup_pool_release(c->pool, d->probe_node);
+        if (r == 0 && c->s.is_watch)
+                r = blkup_pool_release(c->pool, d->end_node);
         return r;
 }
 
@@ -283,10 +304,11 @@ static int run_locate(struct blkup_pool *p, uint32_t node, unsigned worker, void
         int r;
 
         (void) p;
-        (void) node;
         (void) worker;
         (void) pthread_mutex_lock(&c->lock);
-        if (blkup_cold_locate(c, cold->index)) {
+        if (cold->is_broken || cold->locate_node != node) {
+                r = -ECANCELED; /* the others of its chain could not be made */
+        } else if (blkup_cold_locate(c, cold->index)) {
                 r = cold->locate_error;
                 if (r < 0 && s->text)
                         (void) blkup_fail(err, r, "%s", s->text);
@@ -319,17 +341,17 @@ static int add_entry(struct blkup_coldplug *c, struct blkup_cold_entry *cold, co
         const struct blkup_coldplug_entry *e = &c->entries[cold->index];
         const char *name = e->target ? e->target : e->source;
         uint64_t limit = blkup_cold_device_ns(c);
-        uint32_t order;
         int r;
 
         r = blkup_cold_add_node(c, name, 1, 0, run_locate, cold, drop_entry, settled, &cold->locate_node);
         if (r == 0)
                 r = blkup_cold_add_node(c, name, 1, 0, run_order, cold, drop_entry, &cold->locate_node,
-                                        &order);
+                                        &cold->order_node);
         if (r == 0)
                 r = blkup_cold_add_node(c, name, COST_FINISH_NS,
                                         c->s.finish == BLKUP_COLDPLUG_FINISH_ALWAYS ? 0 : limit,
-                                        blkup_cold_run_finish, cold, drop_entry, &order, &cold->finish_node);
+                                        blkup_cold_run_finish, cold, drop_entry, &cold->order_node,
+                                        &cold->finish_node);
         if (r == 0)
                 r = blkup_cold_add_node(c, name, e->passno > 0 ? COST_CHECK_NS : 1, 0, blkup_cold_run_check,
                                         cold, drop_entry, &cold->finish_node, &cold->check_node);
@@ -412,8 +434,27 @@ static int order_mounts(struct blkup_coldplug *c)
         return r;
 }
 
-/* Nobody asks what a chain that is over did: its nodes stay with the pool, those of the new one are added.
- * The lock keeps the first of them from going on before the last has its edges. */
+static void release(struct blkup_coldplug *c, uint32_t *node)
+{
+        for (size_t i = 0; *node != BLKUP_POOL_NONE && i < c->n_devices; i++)
+                if (c->devices[i]->last_check == *node)
+                        c->devices[i]->last_check = BLKUP_POOL_NONE;
+        if (*node != BLKUP_POOL_NONE)
+                (void) !blkup_pool_release(c->pool, *node);
+        *node = BLKUP_POOL_NONE;
+}
+
+static void forget_chain(struct blkup_coldplug *c, struct blkup_cold_entry *cold)
+{
+        release(c, &cold->mount_node);
+        release(c, &cold->check_node);
+        release(c, &cold->finish_node);
+        release(c, &cold->order_node);
+        release(c, &cold->locate_node);
+}
+
+/* Nobody asks what a chain that is over did: its nodes are released, those of the new one are added. The lock
+ * keeps the first of them from going on before the last has its edges. */
 int blkup_cold_rearm(struct blkup_coldplug *c, size_t i)
 {
         struct blkup_coldplug_entry *e = &c->entries[i];
@@ -421,7 +462,8 @@ int blkup_cold_rearm(struct blkup_coldplug *c, size_t i)
         struct blkup_mountinfo *mounts = NULL;
         int r;
 
-        if (c->devices[e->device]->has_owner && c->devices[e->device]->owner == i)
+        if (e->device != BLKUP_COLDPLUG_NO_DEVICE && c->devices[e->device]->has_owner &&
+            c->devices[e->device]->owner == i)
                 c->devices[e->device]->has_owner = false;
         for (size_t k = 0; k < BLKUP_COLDPLUG_STAGES; k++) {
                 free(e->steps[k].text);
@@ -432,23 +474,31 @@ int blkup_cold_rearm(struct blkup_coldplug *c, size_t i)
         e->mount = NULL;
         e->device = BLKUP_COLDPLUG_NO_DEVICE;
         e->groups_left = 0;
-        cold->is_located = cold->is_pending = cold->is_told = false;
+        free(cold->place);
+        cold->place = NULL;
+        cold->is_located = cold->is_pending = cold->is_told = cold->is_ended = cold->is_seen = false;
+        cold->is_carried_off = cold->is_broken = cold->has_others = false;
         cold->locate_error = 0;
-        /* Steps that are under way may look at the old table: it stays with the run. */
-        r = blkup_host_reserve((void **) &c->old_mounts, &c->old_cap, c->n_old_mounts, sizeof(*c->old_mounts),
-                               MAX_WATCH_NODES);
-        if (r == 0 && blkup_mountinfo_load(c->root, &mounts, NULL) == 0) {
-                c->old_mounts[c->n_old_mounts++] = c->mounts;
-                __atomic_store_n(&c->mounts, mounts, __ATOMIC_RELEASE);
+        forget_chain(c, cold);
+        if (blkup_mountinfo_load(c->root, &mounts, NULL) == 0) {
+                blkup_mountinfo_free(c->mounts);
+                c->mounts = mounts;
         }
-        if (r == 0)
-                r = add_entry(c, cold, NULL);
+        r = add_entry(c, cold, NULL);
         for (size_t k = 0; r == 0 && k < cold->n_needs; k++) {
                 size_t on = cold->needs[k] & ~BLKUP_COLD_NEEDS_ORDER;
 
+                if (c->cold[on].mount_node == BLKUP_POOL_NONE)
+                        continue; /* that one could not be made: it is tried again itself */
                 r = blkup_pool_depend(c->pool, cold->mount_node, c->cold[on].mount_node,
                                       cold->needs[k] & BLKUP_COLD_NEEDS_ORDER ? BLKUP_POOL_AFTER
                                                                               : BLKUP_POOL_NEEDS);
+                if (r == -EBUSY)
+                        r = 0; /* the one before has failed: it is skipped */
+        }
+        if (r < 0) {
+                cold->is_broken = true;
+                forget_chain(c, cold);
         }
         return r;
 }
@@ -505,26 +555,43 @@ static void take_over(struct blkup_coldplug *c, size_t index, enum blkup_coldplu
         }
 }
 
+static void take_entry_over(struct blkup_coldplug *c, size_t i)
+{
+        struct blkup_coldplug_step *s = &c->entries[i].steps[BLKUP_COLDPLUG_MOUNT];
+        struct blkup_pool_result n;
+
+        take_over(c, i, BLKUP_COLDPLUG_FINISH, c->cold[i].finish_node);
+        take_over(c, i, BLKUP_COLDPLUG_CHECK, c->cold[i].check_node);
+        take_over(c, i, BLKUP_COLDPLUG_MOUNT, c->cold[i].mount_node);
+        c->cold[i].is_ended = true;
+        /* The mount point's own parent is what failed: say which. */
+        if (s->state == BLKUP_COLDPLUG_SKIPPED && !s->text &&
+            blkup_pool_get(c->pool, c->cold[i].mount_node, &n) == 0 && n.culprit != BLKUP_POOL_NONE)
+                for (size_t k = 0; k < c->n_entries; k++)
+                        if (k != i &&
+                            (n.culprit == c->cold[k].mount_node || n.culprit == c->cold[k].locate_node ||
+                             n.culprit == c->cold[k].check_node))
+                                blkup_cold_say(s, "needs %s, which failed",
+                                               c->entries[k].target ? c->entries[k].target
+                                                                    : c->entries[k].source);
+}
+
+bool blkup_cold_has_ended(struct blkup_coldplug *c, size_t entry)
+{
+        struct blkup_cold_entry *cold = &c->cold[entry];
+        struct blkup_pool_result r;
+
+        if (!cold->is_ended && blkup_pool_get(c->pool, cold->mount_node, &r) == 0 &&
+            r.state >= BLKUP_POOL_DONE)
+                take_entry_over(c, entry);
+        return cold->is_ended;
+}
+
 static void collect_results(struct blkup_coldplug *c)
 {
-        for (size_t i = 0; i < c->n_entries; i++) {
-                struct blkup_coldplug_step *s = &c->entries[i].steps[BLKUP_COLDPLUG_MOUNT];
-                struct blkup_pool_result n;
-
-                take_over(c, i, BLKUP_COLDPLUG_FINISH, c->cold[i].finish_node);
-                take_over(c, i, BLKUP_COLDPLUG_CHECK, c->cold[i].check_node);
-                take_over(c, i, BLKUP_COLDPLUG_MOUNT, c->cold[i].mount_node);
-                /* The mount point's own parent is what failed: say which. */
-                if (s->state == BLKUP_COLDPLUG_SKIPPED && !s->text &&
-                    blkup_pool_get(c->pool, c->cold[i].mount_node, &n) == 0 && n.culprit != BLKUP_POOL_NONE)
-                        for (size_t k = 0; k < c->n_entries; k++)
-                                if (k != i && (n.culprit == c->cold[k].mount_node ||
-                                               n.culprit == c->cold[k].locate_node ||
-                                               n.culprit == c->cold[k].check_node))
-                                        blkup_cold_say(s, "needs %s, which failed",
-                                                       c->entries[k].target ? c->entries[k].target
-                                                                            : c->entries[k].source);
-        }
+        for (size_t i = 0; i < c->n_entries; i++)
+                if (!c->cold[i].is_ended)
+                        take_entry_over(c, i);
         for (size_t i = 0; i < c->n_devices; i++)
                 c->result.n_silent += c->devices[i]->d.probe.state == BLKUP_COLDPLUG_TIMED_OUT;
 }
@@ -549,6 +616,7 @@ static int run_graph(struct blkup_coldplug *c, struct blkup_error *err)
         if (r == 0) {
                 (void) pthread_mutex_lock(&c->lock);
                 c->is_finished = true;
+                c->result.n_places = blkup_pool_count(c->pool);
                 collect_results(c);
                 r = blkup_cold_collect_edges(c);
                 (void) pthread_mutex_unlock(&c->lock);
@@ -603,7 +671,7 @@ int blkup_coldplug_run(const struct blkup_coldplug_settings *s, struct blkup_col
         c->refs = 1;
         c->s = *s;
         c->no_cage = s->no_cage;
-        c->uevent_fd = c->wake_fd = -1;
+        c->uevent_fd = c->wake_fd = c->mounts_fd = -1;
         (void) pthread_mutex_init(&c->lock, NULL);
         (void) pthread_mutex_init(&c->terminal, NULL);
         (void) pthread_mutex_init(&c->modules_lock, NULL);

@@ -89,8 +89,9 @@ BLKUP_MUST_CHECK int blkup_pool_new(struct blkup_pool **ret, uint32_t max_nodes)
 struct blkup_pool *blkup_pool_ref(struct blkup_pool *p);
 struct blkup_pool *blkup_pool_unref(struct blkup_pool *p); /* NULL-safe, returns NULL */
 
-/* A new node, numbered from 0 on; ret NULL: released from the start, see below. While the graph runs and to_wait_for is not NULL, the node waits for those
- * (n_wait of them, BLKUP_POOL_NEEDS) from the start: it cannot be taken before its edges are there. -ENOMEM;
+/* A new node, numbered from 0 on; ret NULL: released from the start, see below. While the graph runs and
+ * to_wait_for is not NULL, the node waits for those (n_wait of them, BLKUP_POOL_NEEDS) from the start: it
+ * cannot be taken before its edges are there. -ENOMEM;
  * -ENOSPC: max_nodes; -EINVAL: unknown node in to_wait_for, or a time limit in a run without has_timeouts;
  * -ECANCELED: the run is over or cancelled. On failure arg is still the caller's. */
 BLKUP_MUST_CHECK int blkup_pool_add(struct blkup_pool *p, const struct blkup_pool_node *n,
