@@ -35,6 +35,8 @@
 #define STEP_NS      UINT64_C(20000000)
 #define BUSY_NS      UINT64_C(1000000000)
 #define NO_MEMORY_NS UINT64_C(2000000000)
+/* Whoever says a thousand times a second that something is new has it looked at ten times. */
+#define AGAIN_NS     UINT64_C(100000000)
 #define MAX_LATE     3u
 #define MAX_LOOKS    64u /* devices at a time */
 
@@ -164,7 +166,7 @@ static bool is_worked_on(struct blkup_coldplug *c, const struct blkup_cold_devic
 /* Nobody has it in hand: it makes room for what is there now. With the lock. */
 static bool set_aside(struct blkup_coldplug *c, struct blkup_cold_device *d, uint64_t now, uint64_t *next)
 {
-        if (!d->is_over || blkup_cold_is_held(d) || is_worked_on(c, d)) {
+        if (!d->is_over || now < d->came_ns + AGAIN_NS || blkup_cold_is_held(d) || is_worked_on(c, d)) {
                 if (now + STEP_NS < *next)
                         *next = now + STEP_NS;
                 return false;

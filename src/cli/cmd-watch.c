@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/watch-hooks.h"
+#include "cli/watch-lines.h"
 
 static const struct blkup_cli_option options[] = {
         BLKUP_CLI_COLD_OPTIONS,
@@ -25,6 +27,7 @@ static const struct blkup_cli_option options[] = {
 
 struct listener {
         bool json;
+        struct blkup_cli_lines *lines;
         struct blkup_cli_hooks *hooks;
 };
 
@@ -36,11 +39,11 @@ static void add(struct blkup_json *j, const char *key, const char *value)
         }
 }
 
-static void print_json(const struct blkup_coldplug_event *e)
+static void print_json(FILE *to, const struct blkup_coldplug_event *e)
 {
         struct blkup_json j;
 
-        blkup_json_init(&j, blkup_cli_file_sink, stdout, false);
+        blkup_json_init(&j, blkup_cli_file_sink, to, false);
         blkup_json_begin_object(&j);
         add(&j, "event", blkup_coldplug_event_name(e->kind));
         add(&j, "device", e->device);
@@ -51,44 +54,47 @@ static void print_json(const struct blkup_coldplug_event *e)
         add(&j, "text", e->text);
         blkup_json_end_object(&j);
         (void) !blkup_json_finish(&j);
-        printf("\n");
+        (void) fprintf(to, "\n");
 }
 
-static void print_field(const char *before, const char *value)
+static void print_field(FILE *to, const char *before, const char *value)
 {
         char safe[1024];
 
         if (!value)
                 return;
         (void) blkup_encode_terminal(value, strnlen(value, 240), safe, sizeof(safe));
-        printf("%s%s", before, safe);
+        (void) fprintf(to, "%s%s", before, safe);
 }
 
-static void print_line(const struct blkup_coldplug_event *e)
+static void print_line(FILE *to, const struct blkup_coldplug_event *e)
 {
         bool is_all = !e->device && !e->target && !e->text;
 
-        printf("%-*s", is_all ? 0 : 9, blkup_coldplug_event_name(e->kind));
-        print_field(" ", e->device);
-        print_field(" ", e->type);
-        print_field(" LABEL=", e->label);
-        print_field(" UUID=", e->uuid);
-        print_field(" on ", e->target);
-        print_field(": ", e->text);
-        printf("\n");
+        (void) fprintf(to, "%-*s", is_all ? 0 : 9, blkup_coldplug_event_name(e->kind));
+        print_field(to, " ", e->device);
+        print_field(to, " ", e->type);
+        print_field(to, " LABEL=", e->label);
+        print_field(to, " UUID=", e->uuid);
+        print_field(to, " on ", e->target);
+        print_field(to, ": ", e->text);
+        (void) fprintf(to, "\n");
 }
 
 static void tell(void *to, const struct blkup_coldplug_event *e)
 {
         struct listener *l = to;
+        char *text = NULL;
+        size_t n = 0;
+        FILE *f = open_memstream(&text, &n);
 
-        if (l->json)
-                print_json(e);
-        else
-                print_line(e);
-        blkup_cli_note_stdout();
-        /* Whoever reads us wants to know now. */
-        (void) fflush(stdout);
+        if (f && l->json)
+                print_json(f, e);
+        else if (f)
+                print_line(f, e);
+        if (f && fclose(f) == 0)
+                blkup_cli_lines_put(l->lines, BLKUP_TAKE(text), n);
+        free(text);
         if (l->hooks)
                 blkup_cli_hooks_tell(l->hooks, e);
 }
@@ -108,6 +114,12 @@ static int watch(struct blkup_cli_cold_request *q)
                 blkup_cli_error("watch", "no thread for the programs of --exec");
                 return code;
         }
+        r = blkup_cli_lines_new("watch", STDOUT_FILENO, &l.lines);
+        if (r < 0) {
+                blkup_cli_error("watch", "no thread for what is printed: %s", strerror(-r));
+                (void) blkup_cli_hooks_free(l.hooks);
+                return code;
+        }
         q->s.is_watch = true;
         q->s.tell = tell;
         q->s.tell_to = &l;
@@ -120,7 +132,7 @@ static int watch(struct blkup_cli_cold_request *q)
                 code = 0;
         (void) blkup_cli_hooks_free(l.hooks);
         blkup_coldplug_unref(c);
-        return blkup_cli_finish_stdout("watch", code, BLKUP_CLI_COLDPLUG_EXIT_NONE);
+        return blkup_cli_lines_end(l.lines) < 0 ? BLKUP_CLI_COLDPLUG_EXIT_NONE : code;
 }
 
 static int run_watch(const struct blkup_cli_command *self, int argc, char **argv)

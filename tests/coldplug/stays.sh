@@ -91,4 +91,56 @@ if told ".event == \"ready\" and .target == \"$work/at/two\""; then pass; else s
 end_watch INT INT
 is 'two signals' "$code" 0
 umount at/two 2>/dev/null || true
+
+# A reader that does not read, and then one that has gone: what is plugged in is brought up all the same.
+mkfifo pipe
+python3 - pipe <<'END' &
+import fcntl, os, sys, time
+fd = os.open(sys.argv[1], os.O_RDWR)
+fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, 4096)
+open("sized", "w").close()
+time.sleep(60)
+END
+reader=$!
+for ((i = 0; i < 200; i++)); do [ -e sized ] && break; sleep 0.05; done
+cat >fstab <<END
+LABEL=late-$tag $work/at/one ext4 defaults 0 0
+END
+"$blkup" watch --json -T fstab --ignore-hibernation --modules=never --assemble=never >pipe 2>err.txt &
+watcher=$!
+# Each a line of some 120 bytes: more than the pipe holds.
+for ((i = 0; i < 25; i++)); do
+        losetup -d "$two" && sleep 0.05
+        losetup "$two" two.img 2>/dev/null || true
+        sleep 0.05
+done
+ext4 late.img 16M -L "late-$tag"
+attach late.img >/dev/null
+for ((i = 0; i < 100; i++)); do mounted at/one && break; sleep 0.05; done
+yes_if 'nobody reads' mounted at/one
+end_watch TERM
+is 'nobody reads: it is said' "$code $(cat err.txt)" '32 blkup: watch: standard output is not read: what was left is lost'
+kill "$reader"
+umount at/one
+: >err.txt
+"$blkup" watch -T fstab --ignore-hibernation --modules=never --assemble=never 2>err.txt > >(head -n 0) &
+watcher=$!
+for ((i = 0; i < 100; i++)); do mounted at/one && break; sleep 0.05; done
+yes_if 'the reader has gone' mounted at/one
+for ((i = 0; i < 100; i++)); do [ -s err.txt ] && break; sleep 0.05; done
+is 'the reader has gone: it is said' "$(cat err.txt)" 'blkup: watch: standard output: Broken pipe: goes on without it'
+end_watch HUP
+is 'the reader has gone: the code' "$code" 32
+umount at/one
+
+# No descriptor but the three, and few of all.
+for few in 12 16; do
+        code=0
+        (ulimit -n "$few"; exec timeout 2 "$blkup" watch -T fstab --ignore-hibernation --modules=never --assemble=never \
+                --no-mount </dev/null >told.txt 2>err.txt) || code=$?
+        case $few-$code in
+        12-32 | 16-124) pass ;;
+        *) fail "$few descriptors" "$code" "$(cat told.txt err.txt)" ;;
+        esac
+done
 finish
