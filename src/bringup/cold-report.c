@@ -326,6 +326,8 @@ int blkup_cold_collect_edges(struct blkup_coldplug *c)
                 };
 
                 for (size_t k = BLKUP_COLDPLUG_FINISH; k < BLKUP_COLDPLUG_STAGES; k++) {
+                        if (nodes[k] == BLKUP_POOL_NONE)
+                                continue; /* it could not be made again */
                         numbers[nodes[k]] = (uint32_t) step_of_stage(c, i, k);
                         is_left_out[nodes[k]] = !c->entries[i].steps[k].start_ns;
                 }
@@ -341,7 +343,7 @@ int blkup_cold_collect_edges(struct blkup_coldplug *c)
                 };
 
                 for (size_t k = BLKUP_COLDPLUG_FINISH; r == 0 && k < BLKUP_COLDPLUG_STAGES; k++)
-                        if (c->entries[i].steps[k].start_ns)
+                        if (c->entries[i].steps[k].start_ns && nodes[k] != BLKUP_POOL_NONE)
                                 r = take_edges(c, nodes[k], step_of_stage(c, i, k), numbers, is_left_out,
                                                found, n_nodes);
         }

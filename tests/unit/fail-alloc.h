@@ -3,7 +3,7 @@
  * The n-th allocation fails. For a test that is linked with
  *   -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc
  * (the list `alloc_tests` in tests/unit/meson.build). Only calls from our own code are seen, not libc's.
- * Include it in one file of a program. Not thread-safe: arm it in tests of one thread.
+ * Include it in one file of a program. In a run of several threads it is chance whose allocation the n-th is.
  */
 #ifndef BLKUP_TESTS_FAIL_ALLOC_H
 #define BLKUP_TESTS_FAIL_ALLOC_H
@@ -26,11 +26,14 @@ void *__wrap_realloc(void *p, size_t n);
 
 static bool fail_alloc_now(void)
 {
-        if (!fail_alloc.armed || fail_alloc.left-- > 0)
+        long left;
+
+        if (!__atomic_load_n(&fail_alloc.armed, __ATOMIC_ACQUIRE))
                 return false;
-        if (fail_alloc.left < -1 && !fail_alloc.for_good)
+        left = __atomic_fetch_sub(&fail_alloc.left, 1, __ATOMIC_RELAXED);
+        if (left > 0 || (left < 0 && !fail_alloc.for_good))
                 return false;
-        fail_alloc.failed++;
+        (void) __atomic_add_fetch(&fail_alloc.failed, 1, __ATOMIC_RELAXED);
         return true;
 }
 
@@ -51,17 +54,17 @@ void *__wrap_realloc(void *p, size_t n)
 
 static void fail_alloc_arm(long after, bool for_good)
 {
-        fail_alloc.armed = true;
         fail_alloc.for_good = for_good;
         fail_alloc.left = after;
         fail_alloc.failed = 0;
+        __atomic_store_n(&fail_alloc.armed, true, __ATOMIC_RELEASE);
 }
 
 /* How many failed since fail_alloc_arm(). 0: the run completed untouched, the loop over n is at its end. */
 static long fail_alloc_disarm(void)
 {
-        fail_alloc.armed = false;
-        return fail_alloc.failed;
+        __atomic_store_n(&fail_alloc.armed, false, __ATOMIC_RELEASE);
+        return __atomic_load_n(&fail_alloc.failed, __ATOMIC_RELAXED);
 }
 
 #endif
