@@ -234,10 +234,14 @@ static void mix_number(uint64_t *h, uint64_t x)
         mix(h, &x, sizeof(x));
 }
 
-static void mix_device(uint64_t *h, const struct blkup_cold_device *d)
+/* In any order: one that was looked at again is the last in the list. */
+static void add_device(uint64_t *h, const struct blkup_cold_device *d)
 {
-        mix_number(h, d->serial);
-        mix_number(h, (uint64_t) d->d.bar);
+        uint64_t one = UINT64_C(0xcbf29ce484222325);
+
+        mix_number(&one, d->serial);
+        mix_number(&one, (uint64_t) d->d.bar);
+        *h += one;
 }
 
 uint64_t blkup_cold_circumstances(const struct blkup_coldplug *c, size_t index, bool *ret_is_open)
@@ -245,7 +249,7 @@ uint64_t blkup_cold_circumstances(const struct blkup_coldplug *c, size_t index, 
         const struct blkup_coldplug_entry *e = &c->entries[index];
         const char *name, *value;
         bool is_tag = blkup_mount_split_tag(e->source, &name, &value), has_node = false;
-        uint64_t h = UINT64_C(0xcbf29ce484222325);
+        uint64_t h = 0;
         struct stat st = { 0 };
 
         *ret_is_open = false;
@@ -266,7 +270,7 @@ uint64_t blkup_cold_circumstances(const struct blkup_coldplug *c, size_t index, 
                                  : strcmp(d->d.path, e->source) == 0 ||
                                            (d->dm_name && strncmp(e->source, "/dev/mapper/", 12) == 0 &&
                                             strcmp(e->source + 12, d->dm_name) == 0)))
-                        mix_device(&h, d);
+                        add_device(&h, d);
         }
         return h;
 }

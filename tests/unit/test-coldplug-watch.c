@@ -166,6 +166,10 @@ static void a_copy_gets_another_tag(void **state)
         go(&s);
         assert_true(wait_until(&s.w, &s.w.failed, 1));
         /* Said, but nothing is new. */
+        for (unsigned i = 0; i < 3; i++) {
+                say(&s.w, "change", i);
+                settle();
+        }
         for (unsigned i = 0; i < 10; i++)
                 say(&s.w, "change", i % 2);
         settle();
