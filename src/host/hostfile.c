@@ -17,11 +17,6 @@
 /* "..": the kernel gives up (EAGAIN) when something was renamed or mounted meanwhile, anywhere. */
 #define OPENAT2_TRIES 100
 
-static bool is_running_system(const char *root)
-{
-        return !root || !*root;
-}
-
 static int open_plainly(const char *root, const char *path, int flags)
 {
         BLKUP_CLEANUP_FREE char *whole = NULL;
@@ -46,7 +41,7 @@ int blkup_host_open(const char *root, const char *path, int flags)
         long fd = -1;
 
         flags |= ALWAYS;
-        if (is_running_system(root))
+        if (!blkup_host_is_fake(root))
                 return open_plainly(root, path, flags);
         root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (root_fd < 0)
@@ -72,7 +67,7 @@ int blkup_host_readlink(const char *root, const char *path, char *ret, size_t ca
         BLKUP_CLEANUP_CLOSE int fd = -1;
         ssize_t n;
 
-        if (is_running_system(root)) {
+        if (!blkup_host_is_fake(root)) {
                 char whole[PATH_MAX];
 
                 if (snprintf(whole, sizeof(whole), "/%s", path) >= (int) sizeof(whole))

@@ -22,6 +22,12 @@
 
 #include "base/cleanup.h"
 
+/* Is root a folder that stands for "/"? */
+static inline bool blkup_host_is_fake(const char *root)
+{
+        return root && *root;
+}
+
 /* Opens ROOT/path; path has no leading slash. O_CLOEXEC, O_NOCTTY and O_NONBLOCK (a pipe in the place of a
  * file must not hang us) are added to flags. Returns the fd, owned by the caller, or a negative errno. */
 BLKUP_MUST_CHECK int blkup_host_open(const char *root, const char *path, int flags);

@@ -6,10 +6,14 @@
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "host/hostfile.h"
 
 #define BLOCK_BYTES 4000u
+/* Some hundred names. */
+#define LIST_BYTES  4096u
 
 struct blkup_host_pool_block {
         struct blkup_host_pool_block *next;
@@ -72,54 +76,72 @@ static int compare_names(const void *pa, const void *pb)
         return strverscmp(*(const char *const *) pa, *(const char *const *) pb);
 }
 
+/* One entry of what getdents64(2) writes: its name, and how many bytes it takes. NULL: none. */
+static const char *next_entry(const char *buf, size_t n, size_t *at)
+{
+        const size_t head = offsetof(struct dirent64, d_name);
+        unsigned short len;
+        const char *name = buf + *at + head;
+
+        if (n - *at <= head)
+                return NULL;
+        memcpy(&len, buf + *at + offsetof(struct dirent64, d_reclen), sizeof(len));
+        if (len <= head || len > n - *at)
+                return NULL;
+        *at += len;
+        return name;
+}
+
+static int add_name(struct blkup_host_pool *pool, const char ***names, size_t *cap, size_t *n, size_t max,
+                    const char *name)
+{
+        void *array = *names;
+        int r;
+
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+                return 0;
+        r = blkup_host_reserve(&array, cap, *n, sizeof(**names), max);
+        if (r < 0)
+                return r;
+        *names = array;
+        (*names)[*n] = blkup_host_pool_text(pool, name, strlen(name));
+        if (!(*names)[*n])
+                return -ENOMEM;
+        (*n)++;
+        return 0;
+}
+
+/* By hand: readdir() comes with a look at the descriptor and 32 KiB, for folders that mostly are empty. */
 int blkup_host_list(struct blkup_host_pool *pool, int dir_fd, size_t max, const char *const **ret,
                     size_t *ret_n)
 {
-        const char **names = NULL, **kept = NULL;
+        BLKUP_CLEANUP_CLOSE int fd = dir_fd;
+        BLKUP_CLEANUP_FREE const char **names = NULL;
+        alignas(struct dirent64) char buf[LIST_BYTES];
+        const char **kept = NULL;
         size_t n = 0, cap = 0;
-        DIR *dir;
+        long got;
         int r = 0;
 
-        dir = fdopendir(dir_fd);
-        if (!dir) {
-                r = -errno;
-                (void) blkup_close(dir_fd);
-                return r;
-        }
-        for (;;) { /* ends: at most max + 2 names are taken */
-                const struct dirent *e;
-                void *array = names;
+        /* Ends: each turn takes a name at least, and at most max + 2 are taken. */
+        while (r == 0 && (got = syscall(SYS_getdents64, fd, buf, sizeof(buf))) != 0) {
+                const char *name;
+                size_t at = 0;
 
-                errno = 0;
-                e = readdir(dir);
-                if (!e) {
-                        r = -errno;
-                        break;
-                }
-                if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-                        continue;
-                r = blkup_host_reserve(&array, &cap, n, sizeof(*names), max);
-                if (r < 0)
-                        break;
-                names = array;
-                names[n] = blkup_host_pool_text(pool, e->d_name, strlen(e->d_name));
-                if (!names[n++]) {
-                        r = -ENOMEM;
-                        break;
-                }
+                if (got < 0)
+                        return -errno;
+                while (r == 0 && (name = next_entry(buf, (size_t) got, &at)))
+                        r = add_name(pool, &names, &cap, &n, max, name);
         }
-        (void) closedir(dir);
-        if (r == 0 && n > 0) {
-                qsort(names, n, sizeof(*names), compare_names);
-                kept = blkup_host_pool_take(pool, n * sizeof(*kept));
-                if (kept)
-                        memcpy(kept, names, n * sizeof(*kept));
-                else
-                        r = -ENOMEM;
-        }
-        free(names);
         if (r < 0)
                 return r;
+        if (n > 0) {
+                qsort(names, n, sizeof(*names), compare_names);
+                kept = blkup_host_pool_take(pool, n * sizeof(*kept));
+                if (!kept)
+                        return -ENOMEM;
+                memcpy(kept, names, n * sizeof(*kept));
+        }
         *ret = kept;
         *ret_n = n;
         return 0;

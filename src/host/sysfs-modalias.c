@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The modalias walk of host/sysfs.h. */
+/*
+ * The modaliases of host/sysfs.h. A device with a driver to be found is on a bus, and /sys/bus names these
+ * devices; the tree below /sys/devices holds some twenty folders for each of them. Where there are no buses
+ * to be read (a kernel without, a tree that somebody made) that tree is gone through.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -121,16 +127,10 @@ static int add_alias(struct table *t, const char *s, size_t n)
 }
 
 /* Each line of a modalias file is one alias; of a uevent file (key "MODALIAS=") those that begin so. */
-static int add_file(struct table *t, int dir_fd, const char *name, const char *key)
+static int add_text(struct table *t, const char *text, const char *key)
 {
-        char text[FILE_CAP];
         size_t key_len = strlen(key);
-        int n = blkup_host_attribute(dir_fd, name, text, sizeof(text));
 
-        if (n < 0) { /* ENODEV, EINVAL: buses answer so for devices without one */
-                t->public.n_skipped++;
-                return 0;
-        }
         for (const char *line = text; *line;) { /* each turn moves behind the next newline */
                 const char *end = strchrnul(line, '\n');
                 int r = 0;
@@ -143,6 +143,142 @@ static int add_file(struct table *t, int dir_fd, const char *name, const char *k
         }
         return 0;
 }
+
+static int add_file(struct table *t, int dir_fd, const char *name, const char *key)
+{
+        char text[FILE_CAP];
+
+        if (blkup_host_attribute(dir_fd, name, text, sizeof(text)) >= 0)
+                return add_text(t, text, key);
+        t->public.n_skipped++; /* ENODEV, EINVAL: buses answer so for devices without one */
+        return 0;
+}
+
+/* ---- by bus ---- */
+
+/* A folder of links to devices. */
+struct list {
+        const char *root, *path; /* path: below root */
+        DIR *dir;
+        bool asks_uevent; /* MDIO tells its aliases only there (drivers/net/phy/mdio_bus.c) */
+};
+
+static int read_of_device(const struct list *l, const char *device, const char *name, char *text, size_t cap)
+{
+        BLKUP_CLEANUP_CLOSE int fd = -1;
+        char path[PATH_MAX];
+
+        if (!blkup_host_is_fake(l->root)) {
+                if (snprintf(path, sizeof(path), "%s/%s", device, name) >= (int) sizeof(path))
+                        return -ENAMETOOLONG;
+                return blkup_host_attribute(dirfd(l->dir), path, text, cap);
+        }
+        if (snprintf(path, sizeof(path), "%s/%s", l->path, device) >= (int) sizeof(path))
+                return -ENAMETOOLONG;
+        fd = blkup_host_open(l->root, path, O_PATH | O_DIRECTORY);
+        return fd < 0 ? fd : blkup_host_attribute(fd, name, text, cap);
+}
+
+static bool is_short_of(int error)
+{
+        return error == -ENOMEM || error == -EMFILE || error == -ENFILE;
+}
+
+static int add_device(struct table *t, const struct list *l, const char *device)
+{
+        char text[FILE_CAP];
+        int n = read_of_device(l, device, "modalias", text, sizeof(text));
+        const char *key = "";
+
+        if (n == -ENOENT && l->asks_uevent) {
+                n = read_of_device(l, device, "uevent", text, sizeof(text));
+                key = "MODALIAS=";
+        }
+        if (n >= 0)
+                return add_text(t, text, key);
+        if (is_short_of(n))
+                return n;
+        t->public.n_skipped += n != -ENOENT && n != -ENOTDIR;
+        return 0;
+}
+
+/* Takes fd, which may be an error: a list that is not there has nothing in it. */
+static int add_list(struct table *t, const char *root, const char *path, int fd, bool asks_uevent)
+{
+        struct list l = { .root = root, .path = path, .asks_uevent = asks_uevent };
+        const struct dirent *e;
+        int r = 0;
+
+        if (fd < 0)
+                return is_short_of(fd) ? fd : 0;
+        l.dir = fdopendir(fd);
+        if (!l.dir) {
+                (void) blkup_close(fd);
+                return -ENOMEM;
+        }
+        /* Ends: with the folder, which is not written to meanwhile but by devices that come. */
+        while (r == 0 && (e = readdir(l.dir))) {
+                if (e->d_name[0] == '.')
+                        continue;
+                r = ++t->public.n_folders > BLKUP_MODALIAS_MAX_FOLDERS ? -E2BIG
+                                                                       : add_device(t, &l, e->d_name);
+        }
+        (void) closedir(l.dir);
+        return r;
+}
+
+/* Buses whose devices have no modalias, in neither place: two more opens for each of them would be for
+ * nothing. A SCSI disk's host and target are two, and a server has thousands of blocks of memory. */
+static bool has_no_uevent_alias(const char *bus)
+{
+        static const char *const none[] = { "clockevents", "clocksource",  "container",    "cpu",
+                                            "edac",        "event_source", "machinecheck", "memory",
+                                            "node",        "scsi",         "workqueue" };
+
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(none); i++)
+                if (strcmp(bus, none[i]) == 0)
+                        return true;
+        return false;
+}
+
+/* 1: there are no buses here. */
+static int load_by_bus(struct table *t, const char *root)
+{
+        /* Devices of no bus that have an alias all the same: drivers/input/input.c,
+         * drivers/firmware/dmi-id.c; and the processors', which is told once for all (drivers/base/cpu.c). */
+        static const char *const others[] = { "sys/class/input", "sys/class/dmi", "sys/devices/system" };
+        const struct dirent *e;
+        bool any = false;
+        DIR *buses;
+        int fd, r = 0;
+
+        fd = blkup_host_open(root, "sys/bus", O_RDONLY | O_DIRECTORY);
+        if (fd < 0)
+                return is_short_of(fd) ? fd : 1;
+        buses = fdopendir(fd);
+        if (!buses) {
+                (void) blkup_close(fd);
+                return -ENOMEM;
+        }
+        /* Ends: with the folder. */
+        while (r == 0 && (e = readdir(buses))) {
+                char path[PATH_MAX];
+
+                if (e->d_name[0] == '.' ||
+                    snprintf(path, sizeof(path), "sys/bus/%s/devices", e->d_name) >= (int) sizeof(path))
+                        continue;
+                fd = blkup_host_open(root, path, O_RDONLY | O_DIRECTORY);
+                any = any || fd >= 0;
+                r = add_list(t, root, path, fd, !has_no_uevent_alias(e->d_name));
+        }
+        (void) closedir(buses);
+        for (size_t i = 0; any && r == 0 && i < BLKUP_ARRAY_SIZE(others); i++)
+                r = add_list(t, root, others[i], blkup_host_open(root, others[i], O_RDONLY | O_DIRECTORY),
+                             false);
+        return r < 0 ? r : !any;
+}
+
+/* ---- by tree ---- */
 
 struct level {
         DIR *dir;
@@ -238,12 +374,7 @@ static int walk(struct table *t, DIR *top, struct level *levels)
         return r < 0 ? r : 0;
 }
 
-static int compare_aliases(const void *pa, const void *pb)
-{
-        return strcmp(*(const char *const *) pa, *(const char *const *) pb);
-}
-
-static int load(struct table *t, const char *root)
+static int load_by_tree(struct table *t, const char *root)
 {
         BLKUP_CLEANUP_FREE struct level *levels = NULL;
         DIR *top;
@@ -261,7 +392,20 @@ static int load(struct table *t, const char *root)
                 (void) blkup_close(fd);
                 return r;
         }
-        r = walk(t, top, levels);
+        return walk(t, top, levels);
+}
+
+static int compare_aliases(const void *pa, const void *pb)
+{
+        return strcmp(*(const char *const *) pa, *(const char *const *) pb);
+}
+
+static int load(struct table *t, const char *root)
+{
+        int r = load_by_bus(t, root);
+
+        if (r == 1)
+                r = load_by_tree(t, root);
         if (r == 0 && t->public.n > 0)
                 qsort(t->aliases, t->public.n, sizeof(*t->aliases), compare_aliases);
         return r;

@@ -138,6 +138,13 @@ static bool may_be(const struct blkup_sysblock *b, const char *prefix)
         return !b->name || strncmp(b->name, prefix, strlen(prefix)) == 0;
 }
 
+/* What a device stands on is listed by drivers whose disks have no device of their own (device-mapper, md,
+ * bcache: bd_link_disk_holder() in block/holder.c); device_add_disk() puts these in devices/virtual. */
+static bool may_have_slaves(const struct blkup_sysblock *b)
+{
+        return !b->is_partition && (!b->sys_path || strncmp(b->sys_path, "devices/virtual/", 16) == 0);
+}
+
 static int read_stack(struct table *t, int dir_fd, struct blkup_sysblock *b)
 {
         uint64_t v;
@@ -349,7 +356,7 @@ static int read_block(struct table *t, int dir_fd, const char *name, const char 
                 read_topology(dir_fd, &b);
         if (want & BLKUP_SYSFS_LINKS) {
                 r = read_links(t, dir_fd, "holders", &b.holders, &b.n_holders);
-                if (r == 0)
+                if (r == 0 && may_have_slaves(&b))
                         r = read_links(t, dir_fd, "slaves", &b.slaves, &b.n_slaves);
         }
         if (r == 0 && (want & BLKUP_SYSFS_STACK) && !b.is_partition)

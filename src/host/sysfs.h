@@ -21,7 +21,7 @@
 #include "base/error.h"
 
 #define BLKUP_SYSFS_MAX_BLOCKS 65536u
-#define BLKUP_SYSFS_MAX_LINKS 4096u /* holders, or slaves, of one device */
+#define BLKUP_SYSFS_MAX_LINKS  4096u /* holders, or slaves, of one device */
 
 /* What to read beyond name, number, size and kind: each group costs further opens a device. */
 enum blkup_sysfs_want {
@@ -33,15 +33,15 @@ enum blkup_sysfs_want {
 
 /* What the kernel does not tell, or what was not asked for, is 0, false or NULL. */
 struct blkup_sysblock {
-        const char *name;      /* the kernel's: "sda1", "cciss!c0d0" */
-        const char *dev_name;  /* its node below /dev: "sda1", "cciss/c0d0" */
-        const char *sys_path;  /* its folder below /sys: "devices/.../block/sda/sda1" */
-        bool has_devno;        /* hidden disks have none */
+        const char *name;     /* the kernel's: "sda1", "cciss!c0d0" */
+        const char *dev_name; /* its node below /dev: "sda1", "cciss/c0d0" */
+        const char *sys_path; /* its folder below /sys: "devices/.../block/sda/sda1" */
+        bool has_devno;       /* hidden disks have none */
         uint32_t dev_major, dev_minor;
         uint64_t size_sectors; /* 512 bytes each, whatever the device's own sectors are; 0: no medium */
         uint64_t diskseq;      /* since 5.15: never the same for two disks of one boot */
         bool is_read_only, is_removable;
-        bool is_hidden;        /* a path of a multipath NVMe namespace: not to be opened */
+        bool is_hidden; /* a path of a multipath NVMe namespace: not to be opened */
 
         bool is_partition;
         uint32_t partition;     /* its number in the table, from 1 */
@@ -111,21 +111,23 @@ bool blkup_sysfs_has_partitions(const char *root, uint32_t dev_major, uint32_t d
 
 /* ---- modaliases ---- */
 
-#define BLKUP_MODALIAS_MAX 65536u           /* distinct ones */
+#define BLKUP_MODALIAS_MAX         65536u /* distinct ones */
 #define BLKUP_MODALIAS_MAX_FOLDERS (1u << 20)
-#define BLKUP_MODALIAS_MAX_DEPTH 64u        /* folders below that are left out and counted */
-#define BLKUP_MODALIAS_MAX_BYTES 4095u      /* one alias; a sysfs file is a page */
+#define BLKUP_MODALIAS_MAX_DEPTH   64u   /* folders below that are left out and counted */
+#define BLKUP_MODALIAS_MAX_BYTES   4095u /* one alias; a sysfs file is a page */
 
 struct blkup_modaliases {
         const char *const *aliases; /* each once, in strcmp() order */
         size_t n;
         size_t n_told;    /* how often one was told: n_told - n were repetitions */
-        size_t n_folders; /* visited */
+        size_t n_folders; /* visited: of devices, or of the tree */
         size_t n_skipped; /* files that could not be read, lines that are no alias, folders too deep */
 };
 
-/* Every alias below ROOT/sys/devices: the lines of each `modalias` file, and MODALIAS= of `uevent` where a
- * device has no such file (MDIO). Follows no link. -ENOENT: /sys is not mounted; -E2BIG: a limit; -ENOMEM.
+/* Every alias of a device below ROOT/sys/bus, of the input devices, the processors and the board (the other
+ * places where the kernel tells one): the lines of each `modalias` file, and MODALIAS= of `uevent` where a
+ * device has no such file (MDIO). Where there is no sys/bus, all of ROOT/sys/devices is searched, and no link
+ * followed. -ENOENT: /sys is not mounted; -E2BIG: a limit; -ENOMEM, -EMFILE, -ENFILE: not all could be read.
  * err may be NULL. */
 BLKUP_MUST_CHECK int blkup_modaliases_load(const char *root, struct blkup_modaliases **ret,
                                            struct blkup_error *err);

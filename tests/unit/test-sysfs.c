@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -591,6 +592,58 @@ static void aliases_are_gathered_once_each(void **state)
         fake_root_remove(&f);
 }
 
+/* Links to devices as a bus has them. */
+static void on_bus(const struct fake_root *f, const char *bus, const char *device, const char *folder)
+{
+        char path[PATH_MAX], to[PATH_MAX];
+
+        (void) snprintf(path, sizeof(path), "sys/bus/%s/devices/%s", bus, device);
+        (void) snprintf(to, sizeof(to), "../../../devices/%s", folder);
+        fake_root_link(f, path, to);
+}
+
+static void aliases_of_buses_are_enough(void **state)
+{
+        struct fake_root f;
+        struct blkup_modaliases *m = NULL;
+
+        (void) state;
+        fake_root_make(&f);
+        attribute(&f, "pci0000:00/0000:00:01.0", "modalias", "pci:v00001AF4d00001042");
+        attribute(&f, "pci0000:00/0000:00:01.0/virtio0", "modalias", "virtio:d00000002v00001AF4");
+        /* on no bus: nothing is to be found for it, and its folder is not looked into */
+        attribute(&f, "pci0000:00/0000:00:01.0/virtio0/block/vda", "modalias", "no:1");
+        fake_root_file(&f, "sys/devices/platform/phy0/uevent", "DRIVER=x\nMODALIAS=mdio:0000000000100010\n");
+        fake_root_file(&f, "sys/devices/host0/uevent", "MODALIAS=no:2\n");
+        attribute(&f, "input/input0", "modalias", "input:b0003");
+        attribute(&f, "virtual/dmi/id", "modalias", "dmi:bvnX:");
+        attribute(&f, "system/cpu", "modalias", "cpu:type:x86");
+        fake_root_file(&f, "elsewhere/modalias", "evil:1\n");
+        on_bus(&f, "pci", "0000:00:01.0", "pci0000:00/0000:00:01.0");
+        on_bus(&f, "virtio", "virtio0", "pci0000:00/0000:00:01.0/virtio0");
+        on_bus(&f, "virtio", "gone", "pci0000:00/0000:00:02.0/virtio1");
+        on_bus(&f, "mdio_bus", "phy0", "platform/phy0");
+        on_bus(&f, "scsi", "host0", "host0");
+        fake_root_link(&f, "sys/class/input/input0", "../../devices/input/input0");
+        fake_root_link(&f, "sys/class/dmi/id", "../../devices/virtual/dmi/id");
+        /* a link as the attribute itself is not followed */
+        fake_root_link(&f, "sys/devices/odd/modalias", "../../../elsewhere/modalias");
+        on_bus(&f, "platform", "odd", "odd");
+        fake_root_file(&f, "sys/bus/platform/drivers_autoprobe", "1\n");
+
+        assert_int_equal(blkup_modaliases_load(f.path, &m, NULL), 0);
+        assert_int_equal(m->n, 6);
+        assert_string_equal(m->aliases[0], "cpu:type:x86");
+        assert_string_equal(m->aliases[1], "dmi:bvnX:");
+        assert_string_equal(m->aliases[2], "input:b0003");
+        assert_string_equal(m->aliases[3], "mdio:0000000000100010");
+        assert_string_equal(m->aliases[4], "pci:v00001AF4d00001042");
+        assert_string_equal(m->aliases[5], "virtio:d00000002v00001AF4");
+        assert_int_equal(m->n_skipped, 1); /* the link */
+        blkup_modaliases_free(m);
+        fake_root_remove(&f);
+}
+
 static void the_walk_is_bounded(void **state)
 {
         struct fake_root f;
@@ -702,6 +755,50 @@ static void the_machine_itself_is_read(void **state)
         blkup_modaliases_free(m);
 }
 
+static const struct blkup_modaliases *of_machine;
+static unsigned n_seen;
+
+static int see_alias(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+        char line[4200];
+        FILE *file;
+
+        (void) st;
+        if (kind != FTW_F || strcmp(path + at->base, "modalias") != 0)
+                return 0;
+        file = fopen(path, "re");
+        while (file && fgets(line, sizeof(line), file)) {
+                line[strcspn(line, "\n")] = '\0';
+                if (!*line)
+                        continue;
+                n_seen++;
+                if (!has_alias(of_machine, line))
+                        print_error("%s: %s is missing\n", path, line);
+                assert_true(has_alias(of_machine, line));
+        }
+        if (file)
+                fclose(file);
+        return 0;
+}
+
+/* What the buses tell is all that is in the tree. */
+static void the_machine_has_no_other_alias(void **state)
+{
+        struct blkup_modaliases *m = NULL;
+
+        (void) state;
+        if (access("/sys/bus", F_OK) < 0) {
+                print_message("SKIP: no /sys/bus here\n");
+                skip();
+        }
+        assert_int_equal(blkup_modaliases_load("", &m, NULL), 0);
+        of_machine = m;
+        assert_int_equal(nftw("/sys/devices", see_alias, 64, FTW_PHYS), 0);
+        assert_true(n_seen > 0);
+        assert_true(m->n > 0 && m->n <= n_seen);
+        blkup_modaliases_free(m);
+}
+
 int main(void)
 {
         static const struct CMUnitTest tests[] = {
@@ -714,8 +811,10 @@ int main(void)
                 cmocka_unit_test(each_allocation_may_fail),
                 cmocka_unit_test(without_descriptors_nothing_is_left_out),
                 cmocka_unit_test(aliases_are_gathered_once_each),
+                cmocka_unit_test(aliases_of_buses_are_enough),
                 cmocka_unit_test(the_walk_is_bounded),
                 cmocka_unit_test(the_machine_itself_is_read),
+                cmocka_unit_test(the_machine_has_no_other_alias),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
