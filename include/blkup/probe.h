@@ -130,10 +130,18 @@ void blkup_probe_set_budget(struct blkup_probe *p, uint64_t bytes);
  * The cage: from now on a child of this process looks at what is read, under seccomp's strict mode: it can
  * read from and write to its parent, and end. One child serves all runs; one that dies over a device makes
  * that run's verdict BLKUP_VERDICT_UNKNOWN and is replaced. Call it before other threads are started where
- * that is possible; the child ends with the thread that started it. 0; -ENOSYS: this kernel has no seccomp
- * (the prober works on without a cage); -ENOMEM, -EAGAIN: no child.
+ * that is possible: the fork is cheaper then. The child ends with this process. 0; -ENOSYS: this kernel has
+ * no seccomp (the prober works on without a cage); -ENOMEM, -EAGAIN: no child.
  */
 int blkup_probe_set_cage(struct blkup_probe *p, bool on);
+
+/*
+ * Shares the cage of `with`, if that has one: its child then serves both, one at a time, and a fork is saved
+ * for each further prober. What is read first of a device is read before the child is waited for; when that
+ * is busy for 5 ms, with a device that does not answer, who waits gets a child of its own. Each of the two
+ * may be used by a thread of its own from then on, and ended before the other. 0, or -ENOMEM.
+ */
+int blkup_probe_share_cage(struct blkup_probe *p, struct blkup_probe *with);
 
 /*
  * Runs.

@@ -180,14 +180,16 @@ static void run(struct blkup_probe *p, struct blkup_cage_shared *s)
 static void let_go(int fd, bool has_handlers)
 {
         struct sigaction usual = { .sa_handler = SIG_DFL };
-        const struct rlimit none = { 0, 0 };
+        const struct rlimit none = { 0, 0 }, enough = { BLKUP_CAGE_CPU_S, BLKUP_CAGE_CPU_S };
         sigset_t nothing;
 
         for (int i = 1; has_handlers && i < NSIG; i++)
                 (void) sigaction(i, &usual, NULL);
         (void) sigemptyset(&nothing);
         (void) sigprocmask(SIG_SETMASK, &nothing, NULL);
-        (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+        /* Not PR_SET_PDEATHSIG: that follows the thread that forked, which may end while others still probe.
+         * A child that waits sees the end of its parent by the socket. */
+        (void) setrlimit(RLIMIT_CPU, &enough);
         (void) prctl(PR_SET_DUMPABLE, 0);
         (void) prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         (void) setrlimit(RLIMIT_CORE, &none);

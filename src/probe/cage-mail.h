@@ -20,6 +20,10 @@ enum {
         BLKUP_CAGE_DONE = 'D',
 };
 
+/* Seconds of processor time after which the kernel ends a child, in case its parent is gone and it does not
+ * end its work; the parent takes a new one long before. */
+#define BLKUP_CAGE_CPU_S 60
+
 #define BLKUP_CAGE_NAME 28    /* of a tag, with its NUL */
 #define BLKUP_CAGE_VERSION 64 /* of a hit, with its NUL */
 

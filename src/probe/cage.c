@@ -14,22 +14,39 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/clock.h"
 #include "probe/cage-mail.h"
 #include "probe/reader.h"
+#include "sync/turn.h"
 
 /* All a child does between two messages is arithmetic on at most the budget of a run. */
 #define ANSWER_TIMEOUT_MS 20000
 
-struct blkup_cage {
+/* How long a child that serves several is waited for; who waits longer gets one of its own. Its turns are
+ * short, but for a device that it has to read more of, which may be one that does not answer. */
+#define BUSY_NS     UINT64_C(5000000)
+/* A child that has worked for so long is replaced: with what one turn may take it is still below its limit.
+ */
+#define MAX_BUSY_NS (BLKUP_CAGE_CPU_S * UINT64_C(500000000))
+
+/* The child, and what its parent and it talk by. Several cages may have the same one. */
+struct child {
+        struct blkup_turn turn; /* whose it is has the rest */
+
         struct blkup_cage_shared *shared;
         void *memory; /* of the child's prober; the arena is at its start */
         size_t shared_bytes;
         int fd; /* -1: no child */
         pid_t pid;
-        bool is_new;  /* the child has not answered yet */
-        bool is_open; /* it could not be shut in */
-        int cpu;     /* that the child was put on; -1: none */
+        bool is_new;      /* the child has not answered yet */
+        bool is_open;     /* it could not be shut in */
+        int cpu;          /* that the child was put on; -1: none */
+        uint64_t busy_ns; /* since it was started; no more of it was its own */
         int timeout_ms;
+};
+
+struct blkup_cage {
+        struct child *child;
 
         /* What the last result refers to, in memory of our own. */
         char names[2][BLKUP_FOUND_TAGS][BLKUP_CAGE_NAME];
@@ -37,7 +54,7 @@ struct blkup_cage {
         struct blkup_cage_tag tags[BLKUP_FOUND_TAGS];
 };
 
-static void bury(struct blkup_cage *c)
+static void bury(struct child *c)
 {
         if (c->fd < 0)
                 return;
@@ -48,7 +65,7 @@ static void bury(struct blkup_cage *c)
 }
 
 /* One byte to the child. */
-static bool tell(const struct blkup_cage *c, char word)
+static bool tell(const struct child *c, char word)
 {
         ssize_t n;
 
@@ -59,7 +76,7 @@ static bool tell(const struct blkup_cage *c, char word)
 }
 
 /* One byte from the child; 0 when it died or takes too long. */
-static char hear(const struct blkup_cage *c)
+static char hear(const struct child *c)
 {
         char word = 0;
         ssize_t n;
@@ -83,7 +100,7 @@ static int set_patience(int fd, int ms)
  * virtual machine that is most of what the cage costs. The child goes where its parent is; where it may not,
  * it stays.
  */
-static void keep_near(struct blkup_cage *c)
+static void keep_near(struct child *c)
 {
         int cpu = sched_getcpu();
         cpu_set_t set;
@@ -132,7 +149,7 @@ static pid_t fork_plain(bool *ret_has_handlers)
         return pid < 0 ? _Fork() : pid;
 }
 
-static int start(struct blkup_cage *c)
+static int start(struct child *c)
 {
         bool has_handlers;
         int ends[2], r;
@@ -155,13 +172,24 @@ static int start(struct blkup_cage *c)
         c->is_new = true;
         c->is_open = false;
         c->cpu = -1;
+        c->busy_ns = 0;
         return 0;
 }
 
-int blkup_cage_new(struct blkup_cage **ret)
+static struct child *free_child(struct child *c)
+{
+        bury(c);
+        (void) munmap(c->shared, c->shared_bytes);
+        if (!BLKUP_IS_SMALL)
+                blkup_turn_destroy(&c->turn);
+        free(c);
+        return NULL;
+}
+
+static int make_child(struct child **ret, int timeout_ms)
 {
         const size_t own = (size_t) blkup_align_up(sizeof(struct blkup_cage_shared), 4096);
-        struct blkup_cage *c = calloc(1, sizeof(*c));
+        struct child *c = calloc(1, sizeof(*c));
         int r;
 
         if (!c)
@@ -171,7 +199,7 @@ int blkup_cage_new(struct blkup_cage **ret)
                 return -ENOSYS;
         }
         c->fd = -1;
-        c->timeout_ms = ANSWER_TIMEOUT_MS;
+        c->timeout_ms = timeout_ms;
         c->shared_bytes = own + blkup_probe_bytes();
         c->shared = mmap(NULL, c->shared_bytes, PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -179,11 +207,31 @@ int blkup_cage_new(struct blkup_cage **ret)
                 free(c);
                 return -ENOMEM;
         }
+        if (!BLKUP_IS_SMALL) /* the small build has one thread, and no use for turns */
+                blkup_turn_init(&c->turn);
         c->memory = (uint8_t *) c->shared + own;
         blkup_cage_populate(c->shared, c->memory, false);
         r = start(c);
         if (r < 0) {
-                (void) munmap(c->shared, c->shared_bytes);
+                (void) free_child(c);
+                return r;
+        }
+        *ret = c;
+        return 0;
+}
+
+static void leave_child(struct child *c)
+{
+        if (BLKUP_IS_SMALL || blkup_turn_leave(&c->turn))
+                (void) free_child(c);
+}
+
+int blkup_cage_new(struct blkup_cage **ret)
+{
+        struct blkup_cage *c = calloc(1, sizeof(*c));
+        int r = c ? make_child(&c->child, ANSWER_TIMEOUT_MS) : -ENOMEM;
+
+        if (r < 0) {
                 free(c);
                 return r;
         }
@@ -191,26 +239,71 @@ int blkup_cage_new(struct blkup_cage **ret)
         return 0;
 }
 
+int blkup_cage_share(struct blkup_cage *with, struct blkup_cage **ret)
+{
+        struct blkup_cage *c = calloc(1, sizeof(*c));
+
+        if (!c)
+                return -ENOMEM;
+        c->child = with->child;
+        blkup_turn_join(&c->child->turn);
+        *ret = c;
+        return 0;
+}
+
 void blkup_cage_set_timeout(struct blkup_cage *c, int ms)
 {
-        c->timeout_ms = ms;
-        if (c->fd >= 0)
-                (void) set_patience(c->fd, ms);
+        c->child->timeout_ms = ms;
+        if (c->child->fd >= 0)
+                (void) set_patience(c->child->fd, ms);
 }
 
 struct blkup_cage *blkup_cage_unref(struct blkup_cage *c)
 {
         if (c) {
-                bury(c);
-                (void) munmap(c->shared, c->shared_bytes);
+                leave_child(c->child);
                 free(c);
         }
         return NULL;
 }
 
+static bool is_shared(struct child *c)
+{
+        return !BLKUP_IS_SMALL && blkup_turn_is_shared(&c->turn);
+}
+
+static void put_back(struct child *c)
+{
+        if (!BLKUP_IS_SMALL)
+                blkup_turn_give(&c->turn);
+}
+
+/* The child, for this cage alone until put_back(): the one that it shares, or, when that is busy for too
+ * long, a new one. One that has died is replaced. */
+static int take_child(struct blkup_cage *c)
+{
+        struct child *own;
+        int r;
+
+        if (!BLKUP_IS_SMALL && !blkup_turn_take(&c->child->turn, BUSY_NS)) {
+                r = make_child(&own, c->child->timeout_ms);
+                if (r < 0)
+                        return r;
+                leave_child(c->child);
+                c->child = own;
+                (void) !blkup_turn_take(&own->turn, 0); /* nobody else has it */
+        }
+        if (c->child->busy_ns > MAX_BUSY_NS)
+                bury(c->child);
+        r = c->child->fd >= 0 ? 0 : start(c->child);
+        if (r < 0)
+                put_back(c->child);
+        return r;
+}
+
 /* The child asks for a batch: copied, checked, read into its arena. false: it asks for what no engine asks.
  */
-static bool serve_reads(struct blkup_cage *c, struct blkup_probe *p)
+static bool serve_reads(struct child *c, struct blkup_probe *p)
 {
         struct blkup_cage_shared *s = c->shared;
         struct blkup_cage_request wire[BLKUP_MAX_REQUESTS];
@@ -245,7 +338,7 @@ static void tell_block(struct blkup_cage_shared *s, const struct blkup_block *b)
         s->one_submission = b->one_submission;
 }
 
-static void pass_line(struct blkup_cage *c, struct blkup_probe *p)
+static void pass_line(struct child *c, struct blkup_probe *p)
 {
         char line[sizeof(c->shared->line)];
 
@@ -255,32 +348,40 @@ static void pass_line(struct blkup_cage *c, struct blkup_probe *p)
                 p->debug(p->debug_to, line);
 }
 
-/* What the engine reads first is known to its plan: read before the child is woken, it saves a turn. */
-static void read_ahead(struct blkup_cage *c, struct blkup_probe *p)
+/* What the engine reads first is known to its plan: read before the child is woken, it saves a turn, and
+ * before a child that others use is waited for, the device's time. */
+static size_t read_ahead(struct blkup_probe *p, uint8_t *to, struct blkup_block_request *r)
 {
-        struct blkup_block_request r[BLKUP_MAX_REQUESTS];
         uint8_t *own = p->arena;
         size_t n;
 
-        p->arena = c->memory;
+        p->arena = to;
         n = blkup_engine_first_batch(p, r);
         p->arena = own;
+        if (n > 0)
+                blkup_reader_submit(p, r, n);
+        return n;
+}
+
+/* The child gets what was read to `from`. */
+static void post(struct child *c, const struct blkup_probe *p, const uint8_t *from,
+                 const struct blkup_block_request *r, size_t n)
+{
         c->shared->n_ahead = (uint32_t) n;
-        if (n == 0)
-                return;
-        blkup_reader_submit(p, r, n);
+        if (n > 0 && from != c->memory)
+                memcpy(c->memory, from, (size_t) p->arena_used);
         for (size_t i = 0; i < n; i++)
                 c->shared->requests[i] = (struct blkup_cage_request){
                         .at = r[i].at,
                         .len = r[i].len,
-                        .to = (uint64_t) ((const uint8_t *) r[i].to - (const uint8_t *) c->memory),
+                        .to = (uint64_t) ((const uint8_t *) r[i].to - from),
                         .done_bytes = r[i].done_bytes,
                         .ns = r[i].ns,
                 };
 }
 
 /* Says what is to be done and serves the child until it is done. false: it is dead, or talks nonsense. */
-static bool converse(struct blkup_cage *c, struct blkup_probe *p, char word)
+static bool serve(struct child *c, struct blkup_probe *p, char word)
 {
         struct blkup_cage_shared *s = c->shared;
 
@@ -324,10 +425,19 @@ static bool converse(struct blkup_cage *c, struct blkup_probe *p, char word)
         }
 }
 
+static bool converse(struct child *c, struct blkup_probe *p, char word)
+{
+        uint64_t start_ns = blkup_now_ns();
+        bool is_good = serve(c, p, word);
+
+        c->busy_ns += blkup_now_ns() - start_ns;
+        return is_good;
+}
+
 /* What a conversation that did not come to its end means. A child that never said a word may have died of the
  * device, or of the door: where other calls are made for it (valgrind), none lives. Another one, with nothing
  * to look at, shows which. */
-static int give_up(struct blkup_cage *c)
+static int give_up(struct child *c)
 {
         const bool is_first = c->is_new;
 
@@ -374,8 +484,7 @@ static bool unpack(struct blkup_cage *c, const struct blkup_cage_found *from, ch
         for (uint32_t i = 0; i < n_tags; i++) {
                 size_t at = copy[i].at, len = copy[i].len;
 
-                if (!is_name(copy[i].name, BLKUP_CAGE_NAME) || at + len >= used ||
-                    to->text[at + len] != '\0')
+                if (!is_name(copy[i].name, BLKUP_CAGE_NAME) || at + len >= used || to->text[at + len] != '\0')
                         return false;
                 memcpy(names[i], copy[i].name, BLKUP_CAGE_NAME);
                 to->tags[i].name = names[i];
@@ -392,7 +501,7 @@ static bool take_hits(struct blkup_cage *c, struct blkup_probe *p, uint32_t n)
         if (n > BLKUP_MAX_HITS)
                 return false;
         for (uint32_t i = 0; i < n; i++) {
-                struct blkup_cage_hit hit = c->shared->hits[i];
+                struct blkup_cage_hit hit = c->child->shared->hits[i];
 
                 if (hit.format >= blkup_n_formats)
                         return false;
@@ -426,11 +535,11 @@ static bool is_plain(const char *s, size_t cap)
 
 static bool take_candidates(struct blkup_cage *c, struct blkup_probe *p)
 {
-        uint32_t n = *(const volatile uint32_t *) &c->shared->n_candidates;
+        uint32_t n = *(const volatile uint32_t *) &c->child->shared->n_candidates;
 
         if (n > BLKUP_MAX_CANDIDATES)
                 return false;
-        memcpy(p->candidates, c->shared->candidates, n * sizeof(p->candidates[0]));
+        memcpy(p->candidates, c->child->shared->candidates, n * sizeof(p->candidates[0]));
         for (uint32_t i = 0; i < n; i++) {
                 const struct blkup_candidate *k = &p->candidates[i];
 
@@ -446,7 +555,7 @@ static bool take_candidates(struct blkup_cage *c, struct blkup_probe *p)
 
 static bool take_result(struct blkup_cage *c, struct blkup_probe *p)
 {
-        const struct blkup_cage_shared *s = c->shared;
+        const struct blkup_cage_shared *s = c->child->shared;
         uint32_t verdict = *(const volatile uint32_t *) &s->verdict,
                  n = *(const volatile uint32_t *) &s->n_partitions;
 
@@ -466,46 +575,57 @@ static bool take_result(struct blkup_cage *c, struct blkup_probe *p)
         return take_candidates(c, p);
 }
 
-/* A child, the last one or a new one. */
-static int ensure(struct blkup_cage *c)
-{
-        return c->fd >= 0 ? 0 : start(c);
-}
-
 int blkup_cage_run(struct blkup_cage *c, struct blkup_probe *p)
 {
+        struct blkup_block_request ahead[BLKUP_MAX_REQUESTS];
+        const bool before = is_shared(c->child);
+        uint8_t *from = p->arena;
+        size_t n = 0;
         int r;
 
         blkup_engine_reset(p);
         p->view.size = blkup_engine_area(p, &p->base);
         p->read_ns = 0;
-        r = ensure(c);
+        if (before)
+                n = read_ahead(p, from, ahead);
+        r = take_child(c);
         if (r < 0)
                 return r;
-        keep_near(c);
-        read_ahead(c, p);
-        if (converse(c, p, BLKUP_CAGE_RUN) && take_result(c, p))
-                return 0;
-        p->values = NULL;
-        p->n_hits = p->n_partitions = 0;
-        blkup_found_reset(p->table);
-        return give_up(c);
+        keep_near(c->child);
+        if (!before) {
+                from = c->child->memory;
+                n = read_ahead(p, from, ahead);
+        }
+        post(c->child, p, from, ahead, n);
+        if (!converse(c->child, p, BLKUP_CAGE_RUN) || !take_result(c, p)) {
+                p->values = NULL;
+                p->n_hits = p->n_partitions = 0;
+                blkup_found_reset(p->table);
+                r = give_up(c->child);
+        }
+        put_back(c->child);
+        return r;
 }
 
 int blkup_cage_search(struct blkup_cage *c, struct blkup_probe *p, const struct blkup_part_wanted *w,
                       struct blkup_partition *ret)
 {
-        int r = ensure(c);
+        struct child *child;
+        int r = take_child(c);
 
         if (r < 0)
                 return r;
+        child = c->child;
         p->view.size = blkup_engine_area(p, &p->base);
-        c->shared->wanted = *w;
-        if (!converse(c, p, BLKUP_CAGE_SEARCH))
-                return give_up(c);
-        if (*(volatile uint32_t *) &c->shared->n_partitions != 1)
-                return 0;
-        memcpy(ret, &c->shared->partitions[0], sizeof(*ret));
-        end_texts(ret);
-        return 1;
+        child->shared->wanted = *w;
+        if (!converse(child, p, BLKUP_CAGE_SEARCH))
+                r = give_up(child);
+        else
+                r = *(volatile uint32_t *) &child->shared->n_partitions == 1;
+        if (r == 1) {
+                memcpy(ret, &child->shared->partitions[0], sizeof(*ret));
+                end_texts(ret);
+        }
+        put_back(child);
+        return r;
 }

@@ -23,10 +23,15 @@ struct blkup_cage;
 /* Starts the child, and does not wait for it. -ENOSYS: this kernel has no seccomp; -ENOMEM; what fork()
  * returns. */
 BLKUP_MUST_CHECK int blkup_cage_new(struct blkup_cage **ret);
+/* A cage with the child of another one, which then serves both, one at a time; each may be used by a thread
+ * of its own, and ended before the other. Who finds it busy for 5 ms gets a child of its own. What is read
+ * first of a device is read before the child is waited for. -ENOMEM. */
+BLKUP_MUST_CHECK int blkup_cage_share(struct blkup_cage *with, struct blkup_cage **ret);
+
 /* How long the child may take between two messages before it is taken for dead; 20 s unless set. */
 void blkup_cage_set_timeout(struct blkup_cage *c, int ms);
 
-/* Ends the child. NULL-safe, returns NULL. */
+/* Ends the child, unless another cage has it. NULL-safe, returns NULL. */
 struct blkup_cage *blkup_cage_unref(struct blkup_cage *c);
 
 /*

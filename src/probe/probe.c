@@ -115,6 +115,18 @@ int blkup_probe_set_cage(struct blkup_probe *p, bool on)
         return 0;
 }
 
+int blkup_probe_share_cage(struct blkup_probe *p, struct blkup_probe *with)
+{
+        struct blkup_cage *cage = NULL;
+        int r = with->cage ? blkup_cage_share(with->cage, &cage) : 0;
+
+        if (r < 0)
+                return r;
+        (void) blkup_cage_unref(p->cage);
+        p->cage = cage;
+        return 0;
+}
+
 int blkup_probe_set_types(struct blkup_probe *p, const char *list, bool invert, struct blkup_error *err)
 {
         bool named[BLKUP_MAX_FORMATS] = { false };
@@ -348,22 +360,18 @@ bool blkup_probe_partitions_are_cut(const struct blkup_probe *p)
         return p->partitions_cut;
 }
 
-/* Different units of `unit` bytes among the reads: a read is counted where no earlier one was. */
-static uint64_t count_units(const struct blkup_probe *p, uint64_t unit)
+/* Different units of `unit` bytes among the reads. */
+static uint64_t count_units(const struct blkup_read_log *by_place, unsigned n_reads, uint64_t unit)
 {
-        uint64_t n = 0;
+        uint64_t n = 0, next = 0; /* units below `next` are counted */
 
-        for (unsigned i = 0; i < p->n_log; i++) {
-                uint64_t first = p->log[i].at / unit, last = (p->log[i].at + p->log[i].len - 1) / unit;
+        for (unsigned i = 0; i < n_reads; i++) {
+                uint64_t first = blkup_max(by_place[i].at / unit, next),
+                         end = (by_place[i].at + by_place[i].len - 1) / unit + 1;
 
-                /* Ends: the budget of a run is some thousand units. */
-                for (uint64_t u = first; u <= last; u++) {
-                        bool seen = false;
-
-                        for (unsigned k = 0; k < i && !seen; k++)
-                                seen = u >= p->log[k].at / unit &&
-                                       u <= (p->log[k].at + p->log[k].len - 1) / unit;
-                        n += !seen;
+                if (end > first) {
+                        n += end - first;
+                        next = end;
                 }
         }
         return n;
@@ -381,9 +389,19 @@ const struct blkup_candidate *blkup_probe_candidate(const struct blkup_probe *p,
 
 void blkup_probe_stats(const struct blkup_probe *p, struct blkup_io_stats *ret)
 {
+        struct blkup_read_log by_place[BLKUP_MAX_READS];
+
+        /* A round of reads comes in order, and most runs have one: little is to be moved. */
+        for (unsigned i = 0; i < p->n_log; i++) {
+                unsigned k = i;
+
+                for (; k > 0 && by_place[k - 1].at > p->log[i].at; k--)
+                        by_place[k] = by_place[k - 1];
+                by_place[k] = p->log[i];
+        }
         *ret = p->stats;
-        ret->sectors = count_units(p, 512);
-        ret->pages = count_units(p, 4096);
+        ret->sectors = count_units(by_place, p->n_log, 512);
+        ret->pages = count_units(by_place, p->n_log, 4096);
 }
 
 const char *blkup_probe_trouble(const struct blkup_probe *p)

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -251,6 +252,166 @@ static void a_run_in_the_cage_answers_like_one_outside(void **state)
         (void) blkup_probe_unref(out);
 }
 
+/* cmocka's checks belong to one thread: a thread counts what is wrong. */
+struct sharer {
+        struct blkup_probe *p;
+        unsigned number, wrong;
+};
+
+static enum blkup_verdict probe_quietly(struct blkup_probe *p, const uint8_t *bytes)
+{
+        enum blkup_verdict verdict = BLKUP_VERDICT_NOTHING;
+        struct blkup_block_memory m;
+
+        blkup_block_memory_init(&m, SIZE, 512);
+        if (blkup_block_memory_add(&m.block, 0, bytes, SIZE) < 0 ||
+            blkup_probe_block(p, &m.block, &verdict, NULL) < 0)
+                verdict = BLKUP_VERDICT_AMBIVALENT;
+        (void) blkup_block_close(&m.block);
+        return verdict;
+}
+
+static void *share(void *arg)
+{
+        struct sharer *t = arg;
+        uint8_t own[SIZE], bad[8] = "EVIL";
+        char label[16];
+
+        memcpy(own, swap, SIZE);
+        (void) snprintf(label, sizeof(label), "swap %u", t->number);
+        memcpy(own + 1024 + 28, label, sizeof(label));
+        bad[4] = CRASH;
+        for (unsigned i = 0; i < 100; i++) {
+                const char *is;
+
+                if (probe_quietly(t->p, own) != BLKUP_VERDICT_FOUND) {
+                        t->wrong++;
+                        continue;
+                }
+                is = blkup_probe_lookup(t->p, "LABEL");
+                t->wrong += !is || strcmp(is, label) != 0;
+                if (i % 25 == 5 * t->number) {
+                        memcpy(own, bad, sizeof(bad));
+                        t->wrong += probe_quietly(t->p, own) != BLKUP_VERDICT_UNKNOWN;
+                        memset(own, 0, sizeof(bad));
+                }
+        }
+        return NULL;
+}
+
+static void one_child_serves_several(void **state)
+{
+        struct sharer t[4] = { { .p = caged() } };
+        pthread_t id[4];
+
+        (void) state;
+        for (unsigned i = 1; i < 4; i++) {
+                t[i] = (struct sharer){ .p = blkup_probe_new(), .number = i };
+                assert_non_null(t[i].p);
+                assert_int_equal(blkup_probe_share_cage(t[i].p, t[i - 1].p), 0);
+        }
+        for (unsigned i = 0; i < 4; i++)
+                assert_int_equal(pthread_create(&id[i], NULL, share, &t[i]), 0);
+        for (unsigned i = 0; i < 4; i++) {
+                assert_int_equal(pthread_join(id[i], NULL), 0);
+                assert_int_equal(t[i].wrong, 0);
+        }
+        /* Who made it may go first. */
+        (void) blkup_probe_unref(t[0].p);
+        assert_int_equal(probe(t[1].p, swap), BLKUP_VERDICT_FOUND);
+        for (unsigned i = 1; i < 4; i++)
+                (void) blkup_probe_unref(t[i].p);
+        /* No child is left. */
+        assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+        assert_int_equal(errno, ECHILD);
+}
+
+static void *hang(void *arg)
+{
+        uint8_t bytes[SIZE] = "EVIL";
+
+        bytes[4] = HANG;
+        ((struct sharer *) arg)->wrong =
+                probe_quietly(((struct sharer *) arg)->p, bytes) != BLKUP_VERDICT_UNKNOWN;
+        return NULL;
+}
+
+/* A child that is busy for long, here over a parser that does not end, is nobody else's delay. */
+static void a_busy_child_is_not_waited_for(void **state)
+{
+        struct sharer bad = { .p = caged() };
+        struct blkup_probe *p = blkup_probe_new();
+        const struct timespec while_it_hangs = { .tv_nsec = 50000000 };
+        struct timespec a, b;
+        pthread_t id;
+
+        (void) state;
+        assert_non_null(p);
+        blkup_cage_set_timeout(bad.p->cage, 6000);
+        assert_int_equal(blkup_probe_share_cage(p, bad.p), 0);
+        assert_int_equal(pthread_create(&id, NULL, hang, &bad), 0);
+        (void) nanosleep(&while_it_hangs, NULL);
+        (void) clock_gettime(CLOCK_MONOTONIC, &a);
+        assert_int_equal(probe(p, swap), BLKUP_VERDICT_FOUND);
+        (void) clock_gettime(CLOCK_MONOTONIC, &b);
+        assert_true(b.tv_sec - a.tv_sec < 5);
+        assert_string_equal(blkup_probe_lookup(p, "LABEL"), "a swap");
+        (void) blkup_probe_unref(p);
+        assert_int_equal(pthread_join(id, NULL), 0);
+        assert_int_equal(bad.wrong, 0);
+        (void) blkup_probe_unref(bad.p);
+}
+
+/* The number of a process's one child; 0: none. */
+static pid_t child_of(pid_t pid)
+{
+        char path[64];
+        int child = 0;
+        FILE *f;
+
+        (void) snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int) pid, (int) pid);
+        f = fopen(path, "re");
+        if (f) {
+                if (fscanf(f, "%d", &child) != 1)
+                        child = 0;
+                fclose(f);
+        }
+        return child;
+}
+
+static void a_child_ends_with_its_parent(void **state)
+{
+        const struct timespec moment = { .tv_nsec = 10000000 };
+        pid_t pid, child = 0;
+
+        (void) state;
+        (void) blkup_probe_unref(caged()); /* or it is skipped */
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+                struct blkup_probe *p = blkup_probe_new();
+
+                if (!p || blkup_probe_set_cage(p, true) < 0 || probe_quietly(p, swap) != BLKUP_VERDICT_FOUND)
+                        _exit(1);
+                for (;;)
+                        (void) pause();
+        }
+        for (unsigned i = 0; i < 500 && child == 0; i++) {
+                (void) nanosleep(&moment, NULL);
+                child = child_of(pid);
+        }
+        (void) nanosleep(&moment, NULL);
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        if (child == 0) {
+                print_message("SKIP: this kernel does not list children\n");
+                skip();
+        }
+        for (unsigned i = 0; i < 500 && kill(child, 0) == 0; i++)
+                (void) nanosleep(&moment, NULL);
+        assert_int_equal(kill(child, 0), -1);
+}
+
 static int compare_u64(const void *a, const void *b)
 {
         uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
@@ -317,6 +478,9 @@ int main(void)
                 cmocka_unit_test(a_filter_before_it_opens_nothing),
                 cmocka_unit_test(without_a_cage_it_escapes),
                 cmocka_unit_test(a_run_in_the_cage_answers_like_one_outside),
+                cmocka_unit_test(one_child_serves_several),
+                cmocka_unit_test(a_busy_child_is_not_waited_for),
+                cmocka_unit_test(a_child_ends_with_its_parent),
                 cmocka_unit_test(a_child_answers_soon),
         };
 
