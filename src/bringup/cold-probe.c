@@ -17,7 +17,20 @@
 #define FEW_PROBERS    4u
 #define PROBER_WAIT_NS UINT64_C(5000000)
 
-static struct blkup_cold_prober *make_prober(bool *no_cage)
+/* The first one's, for a few; with the lock, so that this one is not ended meanwhile. -ENOENT: there is none.
+ */
+static int share_cage(struct blkup_coldplug *c, struct blkup_probe *p)
+{
+        int r = -ENOENT;
+
+        (void) pthread_mutex_lock(&c->lock);
+        if (c->first_prober && c->n_probers <= FEW_PROBERS)
+                r = blkup_probe_share_cage(p, c->first_prober->p);
+        (void) pthread_mutex_unlock(&c->lock);
+        return r;
+}
+
+static struct blkup_cold_prober *make_prober(struct blkup_coldplug *c, bool *no_cage)
 {
         struct blkup_cold_prober *e = calloc(1, sizeof(*e));
         int r = 0;
@@ -28,7 +41,7 @@ static struct blkup_cold_prober *make_prober(bool *no_cage)
                 free(e);
                 return NULL;
         }
-        if (!*no_cage)
+        if (!*no_cage && share_cage(c, e->p) < 0)
                 r = blkup_probe_set_cage(e->p, true);
         if (r == -ENOSYS)
                 *no_cage = true;
@@ -41,9 +54,9 @@ static struct blkup_cold_prober *make_prober(bool *no_cage)
 }
 
 /*
- * A prober has a child, its cage, which costs more than most devices: a few serve many. A device that hangs
- * keeps its prober, and one that is slow keeps it for long; so when none has come back for a short while, who
- * waits makes another.
+ * A prober has a child, its cage, which costs more than most devices: a few probers with one child serve
+ * many. A device that hangs keeps its prober, and one that is slow keeps it for long; so when none has come
+ * back for a short while, who waits makes another, with a child of its own.
  */
 static struct blkup_cold_prober *take_prober(struct blkup_coldplug *c)
 {
@@ -74,12 +87,19 @@ static struct blkup_cold_prober *take_prober(struct blkup_coldplug *c)
         (void) pthread_mutex_unlock(&c->lock);
         if (e)
                 return e;
-        e = make_prober(&no_cage);
+        e = make_prober(c, &no_cage);
         (void) pthread_mutex_lock(&c->lock);
         c->no_cage = no_cage;
         c->n_probers -= !e;
         (void) pthread_mutex_unlock(&c->lock);
         return e;
+}
+
+/* Its cage gets ready while /sys is read. Without it the first device makes one. */
+void blkup_cold_prepare_prober(struct blkup_coldplug *c)
+{
+        c->first_prober = c->free_probers = make_prober(c, &c->no_cage);
+        c->n_probers = c->first_prober != NULL;
 }
 
 static void give_prober(struct blkup_coldplug *c, struct blkup_cold_prober *e)
@@ -92,6 +112,7 @@ static void give_prober(struct blkup_coldplug *c, struct blkup_cold_prober *e)
         (void) pthread_mutex_unlock(&c->lock);
 }
 
+/* Nobody uses one of the list any more. */
 static unsigned free_list(struct blkup_cold_prober *list)
 {
         unsigned n = 0;
@@ -109,6 +130,7 @@ static unsigned free_list(struct blkup_cold_prober *list)
 
 void blkup_cold_free_probers(struct blkup_coldplug *c)
 {
+        c->first_prober = NULL;
         c->n_probers -= free_list(BLKUP_TAKE(c->free_probers));
 }
 
@@ -119,8 +141,10 @@ static void free_probers_if_last(struct blkup_coldplug *c)
         unsigned n;
 
         (void) pthread_mutex_lock(&c->lock);
-        if (c->n_open == 0)
+        if (c->n_open == 0) {
                 list = BLKUP_TAKE(c->free_probers);
+                c->first_prober = NULL;
+        }
         (void) pthread_mutex_unlock(&c->lock);
         if (!list)
                 return;
@@ -144,15 +168,24 @@ static bool is_type(const struct blkup_probe *p, const char *type)
         return is && strcmp(is, type) == 0;
 }
 
-static int probe(struct blkup_coldplug *c, struct blkup_probe *p, const char *path, enum blkup_verdict *ret,
-                 struct blkup_error *err)
+/* What nobody else has open is not in the page cache, and what is put there goes with the last close: so it
+ * is read past it, which costs the kernel two thirds as much. A removable device is asked how fast it is. */
+static bool is_ours_alone(struct blkup_coldplug *c, const struct blkup_cold_device *d)
+{
+        return !d->d.is_image && d->d.bar == BLKUP_COLDPLUG_FREE &&
+               !blkup_cold_is_mounted(c, d->d.dev_major, d->d.dev_minor);
+}
+
+static int probe(struct blkup_coldplug *c, struct blkup_probe *p, const struct blkup_cold_device *d,
+                 enum blkup_verdict *ret, struct blkup_error *err)
 {
         BLKUP_CLEANUP_BLOCK struct blkup_block *b = NULL;
+        const struct blkup_open_options how = { .direct = is_ours_alone(c, d) };
         int r;
 
         if (!c->ops.open)
-                return blkup_probe_path(p, path, NULL, ret, err);
-        r = c->ops.open(c->ops.to, path, &b, err);
+                return blkup_probe_path(p, d->d.path, &how, ret, err);
+        r = c->ops.open(c->ops.to, d->d.path, &b, err);
         return r < 0 ? r : blkup_probe_block(p, b, ret, err);
 }
 
@@ -267,7 +300,7 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
         d->began_ns = start;
         (void) pthread_mutex_unlock(&c->lock);
         e = take_prober(c);
-        r = e ? probe(c, e->p, d->d.path, &verdict, &why) : -ENOMEM;
+        r = e ? probe(c, e->p, d, &verdict, &why) : -ENOMEM;
         has_image = r == 0 && has_image_in_file(c, d);
         if (r == 0 && verdict == BLKUP_VERDICT_FOUND && !c->s.no_assembly && !c->s.dry_run &&
             !d->d.is_image && (is_type(e->p, "LVM2_member") || is_type(e->p, "linux_raid_member")))

@@ -131,6 +131,7 @@ struct blkup_coldplug {
         struct blkup_cold_entry *cold; /* one an entry */
         size_t n_entries;
         struct blkup_cold_prober *free_probers;
+        struct blkup_cold_prober *first_prober; /* whose cage others share, while it lives */
         pthread_cond_t prober_is_free;
         bool walk_is_due; /* one was given up, since devices came and went meanwhile */
         unsigned n_probers; /* with those in use */
@@ -360,6 +361,7 @@ blkup_pool_fn blkup_cold_run_probe, blkup_cold_run_end;
 /* Nobody waits for d any more; with the lock. */
 void blkup_cold_set_over(struct blkup_coldplug *c, struct blkup_cold_device *d);
 void blkup_cold_give_up(struct blkup_coldplug *c, struct blkup_cold_device *d, int error, const char *text);
+void blkup_cold_prepare_prober(struct blkup_coldplug *c);
 void blkup_cold_free_probers(struct blkup_coldplug *c);
 
 /* cold-steps.c */

@@ -651,6 +651,8 @@ static int prepare(struct blkup_coldplug *c, struct blkup_error *err)
         if (c->s.n_images == 0 && !c->s.ignore_hibernation)
                 blkup_hibernation_places_load(c->root, &c->places);
         if (r == 0)
+                blkup_cold_prepare_prober(c);
+        if (r == 0)
                 r = blkup_cold_listen(c);
         if (r == 0 && c->s.n_images == 0)
                 r = blkup_cold_walk(c, err);
