@@ -77,7 +77,8 @@ static void print_line(FILE *to, const struct blkup_coldplug_event *e)
         print_field(to, " LABEL=", e->label);
         print_field(to, " UUID=", e->uuid);
         print_field(to, " on ", e->target);
-        print_field(to, ": ", e->text);
+        print_field(to, ": ",
+                    e->text && e->device ? blkup_cli_without_name(e->text, e->device) : e->text);
         (void) fprintf(to, "\n");
 }
 

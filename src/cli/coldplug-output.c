@@ -63,7 +63,7 @@ static void print_step(const char *object, const struct blkup_coldplug_step *s,
 {
         if (s->text)
                 blkup_cli_error("coldplug", "%s: %s: %s: %s", object, blkup_coldplug_stage_name(stage),
-                                blkup_coldplug_state_name(s->state), s->text);
+                                blkup_coldplug_state_name(s->state), blkup_cli_without_name(s->text, object));
         else
                 blkup_cli_error("coldplug", "%s: %s: %s", object, blkup_coldplug_stage_name(stage),
                                 blkup_coldplug_state_name(s->state));

@@ -79,11 +79,11 @@ void blkup_cli_mount_print_messages(const struct blkup_cli_mount_report *r)
 
                 if (m->outcome == BLKUP_MOUNT_FAILED && r->requests && r->requests[i].line)
                         blkup_cli_error(r->command, "%s (fstab line %u): %s", name_of(m), r->requests[i].line,
-                                        r->causes[i]);
+                                        blkup_cli_without_name(r->causes[i], name_of(m)));
                 else if (m->outcome == BLKUP_MOUNT_FAILED)
-                        blkup_cli_error(r->command, "%s: %s", name_of(m), r->causes[i]);
+                        blkup_cli_error_of(r->command, name_of(m), r->causes[i]);
                 else if (m->outcome == BLKUP_MOUNT_DONE && *r->causes[i])
-                        blkup_cli_error(r->command, "%s: %s", name_of(m), r->causes[i]);
+                        blkup_cli_error_of(r->command, name_of(m), r->causes[i]);
                 else if (r->verbose)
                         blkup_cli_error(r->command, "%s: %s%s%s", name_of(m), outcome_name(r, i),
                                         *r->causes[i] ? ": " : "", r->causes[i]);

@@ -51,6 +51,50 @@ void blkup_cli_error(const char *command, const char *fmt, ...)
         va_end(ap);
 }
 
+static bool is_behind(const char *text, const char *at, const char *word)
+{
+        size_t n = strlen(word);
+
+        return (size_t) (at - text) >= n && strncmp(at - n, word, n) == 0;
+}
+
+/* Does the text say of which object it speaks? The name as a whole word, marks around it included: "a" is
+ * none of "a/b" or "a.img". A name that may be any word ("device") counts where only a name can stand. */
+static bool is_about(const char *text, const char *name)
+{
+        bool is_path = strpbrk(name, "/.") != NULL;
+        size_t n = strlen(name);
+
+        if (n == 0)
+                return false;
+        /* Ends: each turn goes on behind the beginning of a find. */
+        for (const char *at = strstr(text, name); at; at = strstr(at + 1, name)) {
+                bool begins = at == text || strchr(" '\"(", at[-1]) != NULL;
+                bool ends = at[n] == '\0' || strchr(" '\"),;:", at[n]) != NULL;
+
+                if (begins && ends &&
+                    (is_path || at == text || is_behind(text, at, " on ") || is_behind(text, at, " point ")))
+                        return true;
+        }
+        return false;
+}
+
+const char *blkup_cli_without_name(const char *text, const char *name)
+{
+        size_t n = strlen(name);
+
+        return strncmp(text, name, n) == 0 && strncmp(text + n, ": ", 2) == 0 ? text + n + 2 : text;
+}
+
+void blkup_cli_error_of(const char *command, const char *name, const char *text)
+{
+        text = blkup_cli_without_name(text, name);
+        if (is_about(text, name))
+                blkup_cli_error(command, "%s", text);
+        else
+                blkup_cli_error(command, "%s: %s", name, text);
+}
+
 const char *blkup_cli_try_as_root(int error)
 {
         return (error == -EACCES || error == -EPERM) && geteuid() != 0 ? "; try as root" : "";

@@ -18,6 +18,11 @@ void blkup_cli_prepare_streams(void);
 void blkup_cli_error(const char *command, const char *fmt, ...) BLKUP_PRINTF(2, 3);
 void blkup_cli_verror(const char *command, const char *fmt, va_list ap) BLKUP_PRINTF(2, 0);
 
+/* "name: text", each name once: where the text says by itself of which object it speaks, only the text. */
+void blkup_cli_error_of(const char *command, const char *name, const char *text);
+/* text without "name: " at its beginning. */
+const char *blkup_cli_without_name(const char *text, const char *name);
+
 /* What to try after a negative errno, as "; try as root"; "" where that would not help, as for root. */
 const char *blkup_cli_try_as_root(int error);
 

@@ -92,6 +92,9 @@ end_watch INT INT
 is 'two signals' "$code" 0
 umount at/two 2>/dev/null || true
 
+# Each name once.
+is 'coldplug of a folder' "$("$blkup" coldplug --image at 2>&1 >/dev/null)" 'blkup: coldplug: at: probe: failed: is a directory'
+
 # A reader that does not read, and then one that has gone: what is plugged in is brought up all the same.
 mkfifo pipe
 python3 - pipe <<'END' &

@@ -85,6 +85,8 @@ says 'remount of nothing' 32 'm is not mounted' "$blkup" mount -o remount,ro m
 says 'open quotation mark' 1 'makes no sense' "$blkup" mount -o 'context="a,b' a.img m
 says 'bad offset' 1 "'offset' makes no sense" "$blkup" mount -o offset=x a.img m
 says 'umount of nothing' 32 'm is not mounted' "$blkup" umount m
+is 'each name once' "$("$blkup" umount m 2>&1)" 'blkup: umount: m is not mounted'
+is 'each name once, in the middle' "$("$blkup" mount a.img file 2>&1)" 'blkup: mount: the mount point file is no directory'
 says 'umount of what is not there' 32 'nope does not exist' "$blkup" umount nope
 gives 'for the busy ones' 0 "$blkup" mount a.img n
 exec 7>n/open
