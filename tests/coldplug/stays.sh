@@ -59,7 +59,10 @@ cp one.img copy.img
 ext4 two.img 16M -L "two-$tag"
 truncate -s 16M empty.img
 mkdir -p at/{one,two}
-one=$(attach_high one.img) && two=$(attach_high empty.img) || { skip 'no loop device above 100 is free'; finish; }
+if ! one=$(attach_high one.img) || ! two=$(attach_high empty.img); then
+        skip 'no loop device above 100 is free'
+        finish
+fi
 copy=$(attach copy.img)
 cat >fstab <<END
 LABEL=one-$tag $work/at/one ext4 defaults 0 0
