@@ -209,7 +209,7 @@ static int run_md(struct blkup_pool *p, uint32_t node, unsigned worker, void *ar
         (void) pthread_mutex_unlock(&c->lock);
         code = run_tool(c, argv, false, out, sizeof(out), text, sizeof(text));
         if (code == 0)
-                (void) !blkup_cold_walk_again(c, false);
+                blkup_cold_catch_up(c);
         (void) pthread_mutex_lock(&c->lock);
         if (is_wanted(j))
                 take_md(j, code, out, text);
@@ -342,7 +342,7 @@ static int run_lvm(struct blkup_pool *p, uint32_t node, unsigned worker, void *a
         for (size_t i = 0; i < n_held; i++)
                 blkup_cold_let_go(held[i]);
         if (code == 0)
-                (void) !blkup_cold_walk_again(c, false);
+                blkup_cold_catch_up(c);
         (void) pthread_mutex_lock(&c->lock);
         if (is_wanted(j)) {
                 if (code == 0) {
@@ -543,7 +543,7 @@ static int run_luks(struct blkup_pool *p, uint32_t node, unsigned worker, void *
         if (!l->key)
                 (void) pthread_mutex_unlock(&c->terminal);
         if (code == 0)
-                (void) !blkup_cold_walk_again(c, false);
+                blkup_cold_catch_up(c);
 end:
         (void) pthread_mutex_lock(&c->lock);
         if (is_wanted(j)) {

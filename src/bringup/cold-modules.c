@@ -187,7 +187,7 @@ int blkup_cold_run_modules(struct blkup_pool *pool, uint32_t node, unsigned work
                         (void) blkup_module_plan_free(p);
                         /* Before this counts as done: what it brought may be all that an entry waits for. */
                         if (!c->s.is_watch || !is_told(c))
-                                (void) !blkup_cold_walk_again(c, false);
+                                blkup_cold_catch_up(c);
                 }
                 (void) pthread_mutex_lock(&c->lock);
                 if (p && !is_told(c) && ++walks < MAX_WALKS)

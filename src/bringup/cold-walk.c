@@ -130,8 +130,12 @@ static int add_block(struct blkup_coldplug *c, const struct blkup_sysblocks *t,
                 return -ENOMEM;
         }
         d->d = (struct blkup_coldplug_device){
-                .path = path, .size_bytes = b->size_sectors * 512, .dev_major = b->dev_major,
-                .dev_minor = b->dev_minor, .disk_major = b->disk_major, .disk_minor = b->disk_minor,
+                .path = path,
+                .size_bytes = b->size_sectors * 512,
+                .dev_major = b->dev_major,
+                .dev_minor = b->dev_minor,
+                .disk_major = b->disk_major,
+                .disk_minor = b->disk_minor,
                 .bar = bar_of(t, b),
         };
         d->diskseq = b->diskseq;
@@ -214,9 +218,11 @@ void blkup_cold_set_gone(struct blkup_coldplug *c, struct blkup_cold_device *d)
         blkup_cold_wake(c);
 }
 
-/* What is new in t, which was read from `at` on; with `gone`, what is not in it goes. A device that came or
- * went since is another reader's. 1: something went, so that t may still have it: to be read again. */
-static int take_over(struct blkup_coldplug *c, const struct blkup_sysblocks *t, uint64_t at, bool gone)
+/* What is new of the first n in t, which was read from `at` on; with `gone`, what is not in it goes. A device
+ * that came or went since is another reader's. 1: something went, so that t may still have it: to be read
+ * again. */
+static int take_over(struct blkup_coldplug *c, const struct blkup_sysblocks *t, size_t n, uint64_t at,
+                     bool gone)
 {
         int r = 0;
 
@@ -233,7 +239,7 @@ static int take_over(struct blkup_coldplug *c, const struct blkup_sysblocks *t, 
                     (!b || b->size_sectors == 0 || (d->diskseq && b->diskseq && d->diskseq != b->diskseq)))
                         blkup_cold_set_gone(c, d);
         }
-        for (size_t i = 0; r == 0 && i < t->n && c->n_devices < MAX_DEVICES && !c->is_finished; i++) {
+        for (size_t i = 0; r == 0 && i < n && c->n_devices < MAX_DEVICES && !c->is_finished; i++) {
                 const struct blkup_sysblock *b = &t->blocks[i];
                 struct blkup_cold_device *d;
 
@@ -263,7 +269,7 @@ int blkup_cold_walk_again(struct blkup_coldplug *c, bool gone)
 
                 r = blkup_sysblocks_load(c->root, BLKUP_SYSFS_LINKS | BLKUP_SYSFS_STACK, &t, NULL);
                 if (r == 0)
-                        r = take_over(c, t, at, gone);
+                        r = take_over(c, t, t->n, at, gone);
                 blkup_sysblocks_free(t);
         }
         if (r != 1)
@@ -282,18 +288,13 @@ int blkup_cold_look_at(struct blkup_coldplug *c, uint32_t dev_major, uint32_t de
 {
         struct blkup_sysblocks *t = NULL;
         uint64_t at = blkup_now_ns();
-        int r = blkup_sysblocks_load_one(c->root, dev_major, dev_minor, BLKUP_SYSFS_LINKS | BLKUP_SYSFS_STACK,
-                                         &t, NULL);
+        int r = blkup_sysblocks_load_one(c->root, dev_major, dev_minor,
+                                         BLKUP_SYSFS_LINKS | BLKUP_SYSFS_STACK | BLKUP_SYSFS_AROUND, &t,
+                                         NULL);
 
-        /* What it stands on, or who holds it, is only seen in the whole table. */
         if (r == 0 &&
-            (t->blocks[0].n_slaves > 0 || t->blocks[0].n_holders > 0 ||
-             (!t->blocks[0].is_partition && blkup_sysfs_has_partitions(c->root, dev_major, dev_minor)))) {
-                blkup_sysblocks_free(t);
-                return blkup_cold_walk_again(c, false);
-        }
-        if (r == 0)
-                r = take_over(c, t, at, false);
+            (t->blocks[0].is_partition || !blkup_sysfs_has_partitions(c->root, dev_major, dev_minor)))
+                r = take_over(c, t, 1, at, false);
         blkup_sysblocks_free(t);
         return r == 1 ? blkup_cold_walk_again(c, false) : r;
 }

@@ -27,6 +27,8 @@
 #define STEP_NS       UINT64_C(20000000)
 /* Taken before anything else is done: the queue of the kernel shall not run over while we walk. */
 #define MAX_DRAIN     65536u
+/* Of so many, when who drains waits for the end. */
+#define MAX_TURNS     64u
 
 int blkup_cold_listen(struct blkup_coldplug *c)
 {
@@ -248,14 +250,15 @@ static bool take_event(struct blkup_coldplug *c, const struct blkup_uevent *e)
         return look;
 }
 
-static void take_events(struct blkup_coldplug *c)
+/* true: there may be more. With events_lock. */
+static bool take_events(struct blkup_coldplug *c)
 {
         struct {
                 uint32_t dev_major, dev_minor;
         } seen[MANY_EVENTS];
         BLKUP_CLEANUP_FREE struct blkup_uevent *e = malloc(sizeof(*e));
         size_t n_seen = 0;
-        bool is_lost = e == NULL, is_many = false;
+        bool is_lost = e == NULL, is_many = false, is_more = e != NULL;
 
         for (unsigned i = 0; e && i < MAX_DRAIN; i++) {
                 int r = blkup_uevent_receive(c->uevent_fd, e);
@@ -268,6 +271,7 @@ static void take_events(struct blkup_coldplug *c)
                 if (r < 0) {
                         if (r == -EPIPE)
                                 __atomic_store_n(&c->uevent_fd, -1, __ATOMIC_RELAXED);
+                        is_more = false;
                         break;
                 }
                 if (r == 0 || !take_event(c, e))
@@ -290,10 +294,24 @@ static void take_events(struct blkup_coldplug *c)
         }
         if (is_lost || is_many) {
                 (void) !blkup_cold_walk_again(c, is_lost);
-                return;
+                return is_more;
         }
         for (size_t k = 0; k < n_seen; k++)
                 (void) !blkup_cold_look_at(c, seen[k].dev_major, seen[k].dev_minor);
+        return is_more;
+}
+
+void blkup_cold_catch_up(struct blkup_coldplug *c)
+{
+        bool is_told, is_more = true;
+
+        (void) pthread_mutex_lock(&c->events_lock);
+        is_told = __atomic_load_n(&c->uevent_fd, __ATOMIC_RELAXED) >= 0;
+        for (unsigned i = 0; is_told && is_more && i < MAX_TURNS; i++)
+                is_more = take_events(c);
+        (void) pthread_mutex_unlock(&c->events_lock);
+        if (!is_told || is_more)
+                (void) !blkup_cold_walk_again(c, false);
 }
 
 /* ---- time ---- */
@@ -405,8 +423,10 @@ static void take_what_is_new(struct blkup_coldplug *c, bool has_mounts)
                 blkup_cold_take_mounts(c, mounts);
                 (void) pthread_mutex_unlock(&c->lock);
         }
+        (void) pthread_mutex_lock(&c->events_lock);
         if (c->uevent_fd >= 0)
-                take_events(c);
+                (void) take_events(c);
+        (void) pthread_mutex_unlock(&c->events_lock);
         (void) pthread_mutex_lock(&c->lock);
         walks = c->walk_is_due || (c->uevent_fd < 0 && !c->is_closed);
         c->walk_is_due = false;

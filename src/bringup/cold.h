@@ -175,6 +175,8 @@ struct blkup_coldplug {
         /* cold-modules.c */
         struct blkup_modules *modules;
         pthread_mutex_t modules_lock;
+        /* Who has it takes what the kernel tells, and what that brings is known when he lets go. */
+        pthread_mutex_t events_lock;
         char **aliases; /* asked for so far */
         size_t n_aliases, alias_cap, n_planned;
         bool wants_alias_walk;
@@ -255,6 +257,9 @@ void blkup_cold_tidy(struct blkup_coldplug *c);
 BLKUP_MUST_CHECK int blkup_cold_listen(struct blkup_coldplug *c); /* before the first walk */
 void blkup_cold_unlisten(struct blkup_coldplug *c);
 blkup_pool_fn blkup_cold_run_watch;
+/* What the kernel has told until now is known when this returns: the devices that a module or a tool has
+ * brought are there. Where it tells nothing, /sys is walked. */
+void blkup_cold_catch_up(struct blkup_coldplug *c);
 void blkup_cold_wake(struct blkup_coldplug *c);
 /* With the lock. text may be NULL. */
 void blkup_cold_tell(struct blkup_coldplug *c, enum blkup_coldplug_event_kind kind, size_t device,
@@ -328,7 +333,7 @@ BLKUP_MUST_CHECK int blkup_cold_find_tool(const char *name, char *ret, size_t ca
 BLKUP_MUST_CHECK int blkup_cold_walk(struct blkup_coldplug *c, struct blkup_error *err);
 /* Looks again; adds what is new to the running graph. With `gone` what is not there any more goes, too. */
 BLKUP_MUST_CHECK int blkup_cold_walk_again(struct blkup_coldplug *c, bool gone);
-/* The same for one device and its partitions. */
+/* The same for one device. Partitions have events of their own. */
 BLKUP_MUST_CHECK int blkup_cold_look_at(struct blkup_coldplug *c, uint32_t dev_major, uint32_t dev_minor);
 /* With the lock. */
 void blkup_cold_set_gone(struct blkup_coldplug *c, struct blkup_cold_device *d);

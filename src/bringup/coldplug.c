@@ -112,6 +112,7 @@ struct blkup_coldplug *blkup_coldplug_unref(struct blkup_coldplug *c)
         (void) pthread_mutex_destroy(&c->lock);
         (void) pthread_mutex_destroy(&c->terminal);
         (void) pthread_mutex_destroy(&c->modules_lock);
+        (void) pthread_mutex_destroy(&c->events_lock);
         free(c);
         return NULL;
 }
@@ -677,6 +678,7 @@ int blkup_coldplug_run(const struct blkup_coldplug_settings *s, struct blkup_col
         (void) pthread_mutex_init(&c->lock, NULL);
         (void) pthread_mutex_init(&c->terminal, NULL);
         (void) pthread_mutex_init(&c->modules_lock, NULL);
+        (void) pthread_mutex_init(&c->events_lock, NULL);
         (void) pthread_condattr_init(&monotonic);
         (void) pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
         (void) pthread_cond_init(&c->changed, &monotonic);

@@ -493,6 +493,36 @@ static void path_of_devno(char *to, size_t cap, uint32_t dev_major, uint32_t dev
         (void) snprintf(to, cap, "sys/dev/block/%" PRIu32 ":%" PRIu32, dev_major, dev_minor);
 }
 
+static int add_named(struct table *t, const char *root, const char *const *names, size_t n, unsigned want)
+{
+        int r = 0;
+
+        for (size_t i = 0; i < n && r == 0; i++) {
+                char path[PATH_MAX];
+
+                t->public.blocks = t->blocks; /* it may have moved */
+                if (!blkup_sysblocks_by_name(&t->public, names[i]) &&
+                    snprintf(path, sizeof(path), "sys/class/block/%s", names[i]) < (int) sizeof(path))
+                        r = add_block(t, root, path, names[i], want);
+        }
+        return r;
+}
+
+static int add_neighbours(struct table *t, const char *root, unsigned want)
+{
+        size_t n = t->public.n;
+        int r = 0;
+
+        for (size_t i = 0; i < n && r == 0; i++) {
+                const struct blkup_sysblock b = t->blocks[i];
+
+                r = add_named(t, root, b.holders, b.n_holders, want);
+                if (r == 0)
+                        r = add_named(t, root, b.slaves, b.n_slaves, want);
+        }
+        return r;
+}
+
 static int load_one(struct table *t, const char *root, uint32_t dev_major, uint32_t dev_minor, unsigned want)
 {
         char path[64];
@@ -505,10 +535,11 @@ static int load_one(struct table *t, const char *root, uint32_t dev_major, uint3
         /* Another number than the link says: the device went away and its folder is another's now. */
         if (t->public.n == 0 || t->blocks[0].dev_major != dev_major || t->blocks[0].dev_minor != dev_minor)
                 return -ENODEV;
-        if (!t->blocks[0].is_partition)
-                return 0;
-        path_of_devno(path, sizeof(path), t->blocks[0].disk_major, t->blocks[0].disk_minor);
-        return add_block(t, root, path, NULL, want);
+        if (t->blocks[0].is_partition) {
+                path_of_devno(path, sizeof(path), t->blocks[0].disk_major, t->blocks[0].disk_minor);
+                r = add_block(t, root, path, NULL, want);
+        }
+        return r == 0 && (want & BLKUP_SYSFS_AROUND) ? add_neighbours(t, root, want) : r;
 }
 
 int blkup_sysblocks_load_one(const char *root, uint32_t dev_major, uint32_t dev_minor, unsigned want,

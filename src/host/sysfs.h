@@ -29,6 +29,7 @@ enum blkup_sysfs_want {
         BLKUP_SYSFS_LINKS = 2,    /* holders and slaves: 2 opens */
         BLKUP_SYSFS_STACK = 4,    /* dm_, md_, loop_: up to 5 opens, only for such a device */
         BLKUP_SYSFS_ALL = 7,
+        BLKUP_SYSFS_AROUND = 8, /* one device: also what it or its disk stands on, and who holds them (LINKS) */
 };
 
 /* What the kernel does not tell, or what was not asked for, is 0, false or NULL. */
@@ -82,8 +83,8 @@ struct blkup_sysblocks {
 BLKUP_MUST_CHECK int blkup_sysblocks_load(const char *root, unsigned want, struct blkup_sysblocks **ret,
                                           struct blkup_error *err);
 
-/* One device by its number (ROOT/sys/dev/block/MAJ:MIN): blocks[0]. A partition's disk is blocks[1].
- * -ENODEV: no such device. */
+/* One device by its number (ROOT/sys/dev/block/MAJ:MIN): blocks[0]. A partition's disk is blocks[1]. With
+ * BLKUP_SYSFS_AROUND those that the two name as holders and slaves follow. -ENODEV: no such device. */
 BLKUP_MUST_CHECK int blkup_sysblocks_load_one(const char *root, uint32_t dev_major, uint32_t dev_minor,
                                               unsigned want, struct blkup_sysblocks **ret,
                                               struct blkup_error *err);
