@@ -111,7 +111,10 @@ enum blkup_probe_flag {
         BLKUP_PROBE_PARTITIONS = 1 << 1, /* list the partitions of a table (costs the reads of its entries) */
         BLKUP_PROBE_NO_TABLES = 1 << 2,  /* superblocks only */
         BLKUP_PROBE_NO_PART_ENTRY = 1 << 3, /* no PART_ENTRY_* of a partition (blkid's -D) */
-        BLKUP_PROBE_EXPLAIN = 1 << 4, /* list all candidates, and what decided about each; reads more */
+        BLKUP_PROBE_EXPLAIN = 1 << 4,       /* list all candidates, and what decided about each; reads more */
+        BLKUP_PROBE_FEW_READS =
+                1 << 5, /* what is at most 4 KiB apart is one request, also past the page
+                         * cache:     for disks, where a request costs more than these bytes */
 };
 void blkup_probe_set_flags(struct blkup_probe *p, unsigned flags);
 
@@ -149,8 +152,12 @@ int blkup_probe_share_cage(struct blkup_probe *p, struct blkup_probe *with);
 
 /* How a device is opened. */
 struct blkup_open_options {
-        int direct;   /* 0: auto; 1: always (fails over only where O_DIRECT is refused); -1: never */
+        int direct; /* 0: auto; 1: always (fails over only where O_DIRECT is refused); -1: never */
         bool no_uring;
+        /* The sequence number (BLKGETDISKSEQ) of what the caller knows for a fixed disk: no partition, not
+         * removable, not of device-mapper. While the device has it, /sys is not asked again. 0: it is asked.
+         */
+        uint64_t fixed_diskseq;
 };
 
 /*

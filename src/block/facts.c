@@ -16,9 +16,9 @@
 
 #include "base/checked.h"
 
-#define SECTOR_BYTES 512u
+#define SECTOR_BYTES    512u
 /* Data blocks of a CD-ROM, as the addresses in the multi-session and last-written answers count them. */
-#define CD_BLOCK_BYTES 2048u
+#define CD_BLOCK_BYTES  2048u
 /* A drive counts a track's run-out blocks in its capacity and cannot read them. libblkid tries the last 12
  * sectors of 512 bytes one by one and ends the device at the first that fails. */
 #define CD_TAIL_SECTORS 12u
@@ -161,8 +161,16 @@ static int facts_cdrom(int fd, const char *name, struct blkup_block_info *info, 
         return 0;
 }
 
-static int facts_block(int *fd, const char *name, const char *sysfs, dev_t dev, struct blkup_block_info *info,
-                       struct blkup_error *err)
+/* The number is never given again while the machine runs (5.15). */
+static bool is_fixed_disk(int fd, uint64_t diskseq)
+{
+        uint64_t is = 0;
+
+        return diskseq != 0 && ioctl(fd, BLKGETDISKSEQ, &is) == 0 && is == diskseq;
+}
+
+static int facts_block(int *fd, const char *name, const char *sysfs, uint64_t fixed_diskseq, dev_t dev,
+                       struct blkup_block_info *info, struct blkup_error *err)
 {
         int sector_bytes, r;
 
@@ -182,6 +190,8 @@ static int facts_block(int *fd, const char *name, const char *sysfs, dev_t dev, 
             blkup_is_power_of_two((uint64_t) sector_bytes))
                 info->logical_sector_bytes = (uint32_t) sector_bytes;
         info->kind = BLKUP_BLOCK_DISK;
+        if (is_fixed_disk(*fd, fixed_diskseq))
+                return 0;
         facts_sysfs(sysfs, dev, info);
         if (info->kind == BLKUP_BLOCK_DISK && !info->is_dm && !info->is_floppy &&
             info->size_bytes > BLKUP_BLOCK_TINY_BYTES && ioctl(*fd, CDROM_GET_CAPABILITY, NULL) >= 0)
@@ -239,8 +249,8 @@ int blkup_block_check_kind(const struct stat *st, const char *name, const char *
         return blkup_fail(err, -ENOTBLK, "%s: not a block device, file or UBI volume", name);
 }
 
-int blkup_block_facts(int *fd, const char *name, const char *sysfs, struct blkup_block_info *ret,
-                      bool *ret_suits_ring, struct blkup_error *err)
+int blkup_block_facts(int *fd, const char *name, const char *sysfs, uint64_t fixed_diskseq,
+                      struct blkup_block_info *ret, bool *ret_suits_ring, struct blkup_error *err)
 {
         struct blkup_block_info info = { .logical_sector_bytes = SECTOR_BYTES };
         struct stat st;
@@ -252,7 +262,7 @@ int blkup_block_facts(int *fd, const char *name, const char *sysfs, struct blkup
                 info.kind = BLKUP_BLOCK_FILE;
                 info.size_bytes = (uint64_t) st.st_size;
         } else if (S_ISBLK(st.st_mode)) {
-                r = facts_block(fd, name, sysfs, st.st_rdev, &info, err);
+                r = facts_block(fd, name, sysfs, fixed_diskseq, st.st_rdev, &info, err);
         } else if (S_ISCHR(st.st_mode)) {
                 r = facts_char(name, sysfs, st.st_rdev, &info, err);
         } else {

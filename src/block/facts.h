@@ -14,11 +14,11 @@
  * Fills *ret from fd. A floppy's descriptor is exchanged for one without O_NONBLOCK (that is when its
  * driver looks for a medium), so *fd may change. Errors as blkup_block_open().
  *
- * *ret_suits_ring: block devices, and files of a file system that has a block device. The others (tmpfs,
- * overlayfs, network; their device numbers have major 0) mostly cannot start a read without waiting for it,
- * and the kernel gives each to a thread of its own.
+ * fixed_diskseq: of struct blkup_block_open. *ret_suits_ring: block devices, and files of a file system that
+ * has a block device. The others (tmpfs, overlayfs, network; their device numbers have major 0) mostly cannot
+ * start a read without waiting for it, and the kernel gives each to a thread of its own.
  */
-BLKUP_MUST_CHECK int blkup_block_facts(int *fd, const char *name, const char *sysfs,
+BLKUP_MUST_CHECK int blkup_block_facts(int *fd, const char *name, const char *sysfs, uint64_t fixed_diskseq,
                                        struct blkup_block_info *ret, bool *ret_suits_ring,
                                        struct blkup_error *err);
 

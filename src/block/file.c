@@ -446,7 +446,7 @@ static int make_handle(int *fd, const char *name, const struct blkup_block_open 
 
         if (!o)
                 o = &defaults;
-        r = blkup_block_facts(fd, name, o->sysfs, &info, &suits_ring, err);
+        r = blkup_block_facts(fd, name, o->sysfs, o->fixed_diskseq, &info, &suits_ring, err);
         if (r < 0)
                 return r;
         f = malloc(sizeof(*f));

@@ -211,7 +211,7 @@ int blkup_writer_open_fd(int fd, const char *name, const struct blkup_writer_ope
                 return blkup_fail_errno(err, -ENOMEM, "%s", name);
         f->fd = fd;
         f->direct_fd = -1;
-        r = blkup_block_facts(&f->fd, name, o ? o->sysfs : NULL, &f->writer.block.info, &suits_ring, err);
+        r = blkup_block_facts(&f->fd, name, o ? o->sysfs : NULL, 0, &f->writer.block.info, &suits_ring, err);
         if (r == 0 && f->writer.block.info.kind == BLKUP_BLOCK_CHAR)
                 r = blkup_fail(err, -ENOTBLK, "%s: not a block device or regular file", name);
         if (r < 0) {

@@ -179,7 +179,9 @@ static unsigned collect_hits(struct blkup_probe *p)
                         p->values = found;
                 version = found_lookup(found, "VERSION");
                 p->hits[p->n_hits++] = (struct blkup_hit_info){
-                        .type = f->name, .usage = f->usage, .version = version ? version : "",
+                        .type = f->name,
+                        .usage = f->usage,
+                        .version = version ? version : "",
                 };
                 intolerant += !(f->flags & BLKUP_TOLERANT);
                 if (p->view.is_tiny || (f->usage & (BLKUP_USAGE_RAID | BLKUP_USAGE_CRYPTO)))
@@ -429,7 +431,10 @@ static void prepare_view(struct blkup_probe *p)
         v->unit_shift = (unsigned) __builtin_ctzll(unit);
         /* Past the page cache each byte counts, and with a ring a run more costs nothing. A cached read
          * brings whole pages in any case, and there each system call counts. */
-        p->merge_gap = p->block->one_submission || p->block->info.direct ? 0 : 4096;
+        p->merge_gap = (p->block->one_submission || p->block->info.direct) &&
+                                       (v->is_tiny || !(p->flags & BLKUP_PROBE_FEW_READS))
+                               ? 0
+                               : 4096;
 
         /* 1024 bytes and less hold no superblock that anybody makes, but may hold a table. */
         p->no_superblocks = v->size <= 1024 && info->kind != BLKUP_BLOCK_CHAR;

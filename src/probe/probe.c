@@ -282,6 +282,7 @@ int blkup_probe_path(struct blkup_probe *p, const char *path, const struct blkup
                           : direct < 0 ? BLKUP_DIRECT_NEVER
                                        : BLKUP_DIRECT_AUTO,
                 .uring = o && o->no_uring ? NULL : p->ring,
+                .fixed_diskseq = o ? o->fixed_diskseq : 0,
         };
         struct blkup_block *b = NULL;
         int r = blkup_block_open(path, &how, &b, err);

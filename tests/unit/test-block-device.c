@@ -2,6 +2,7 @@
 /* Real block devices: loop devices of 512 and of 4096 bytes a sector, which only root has. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -133,6 +135,42 @@ static void sysfs_tells_partitions_and_layers(void **state)
         assert_int_equal(blkup_block_open(d.path, &o, &b, NULL), 0);
         assert_int_equal(b->info.kind, BLKUP_BLOCK_PARTITION);
         assert_false(b->info.is_dm);
+        b = blkup_block_close(b);
+        loop_device_detach(&d);
+}
+
+/* Whose disk is known by its sequence number is not looked up; another number is nobody's word. */
+static void a_known_disk_is_not_looked_up(void **state)
+{
+        struct loop_device d = attach(LARGE, 512);
+        struct blkup_block_open o = { .sysfs = dir };
+        struct blkup_block *b = NULL;
+        char name[96];
+        struct stat st;
+        uint64_t seq = 0;
+
+        (void) state;
+        if (ioctl(d.fd, BLKGETDISKSEQ, &seq) < 0) {
+                loop_device_detach(&d);
+                print_message("SKIP: this kernel numbers no disks\n");
+                skip();
+        }
+        assert_int_equal(fstat(d.fd, &st), 0);
+        make_dir("dev");
+        make_dir("dev/block");
+        (void) snprintf(name, sizeof(name), "dev/block/%u:%u", major(st.st_rdev), minor(st.st_rdev));
+        make_dir(name);
+        (void) snprintf(name, sizeof(name), "dev/block/%u:%u/partition", major(st.st_rdev),
+                        minor(st.st_rdev));
+        write_text(name, "2\n");
+        o.fixed_diskseq = seq;
+        assert_int_equal(blkup_block_open(d.path, &o, &b, NULL), 0);
+        assert_int_equal(b->info.kind, BLKUP_BLOCK_DISK);
+        assert_int_equal(b->info.size_bytes, LARGE);
+        b = blkup_block_close(b);
+        o.fixed_diskseq = seq + 1;
+        assert_int_equal(blkup_block_open(d.path, &o, &b, NULL), 0);
+        assert_int_equal(b->info.kind, BLKUP_BLOCK_PARTITION);
         b = blkup_block_close(b);
         loop_device_detach(&d);
 }
@@ -423,6 +461,7 @@ int main(int argc, char **argv)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(facts_of_a_device),
                 cmocka_unit_test(sysfs_tells_partitions_and_layers),
+                cmocka_unit_test(a_known_disk_is_not_looked_up),
                 cmocka_unit_test(the_same_bytes_whichever_way),
                 cmocka_unit_test(a_mixed_batch_is_one_submission),
                 cmocka_unit_test(auto_is_direct_on_a_tiny_device),

@@ -98,6 +98,41 @@ static void large_sectors_are_read_whole(void **state)
                       s.bytes, s.pages);
 }
 
+static struct blkup_io_stats cost_of_batch(uint64_t size, unsigned flags)
+{
+        struct blkup_block_memory m;
+        struct blkup_io_stats stats;
+        enum blkup_verdict verdict;
+
+        blkup_block_memory_init(&m, size, 512);
+        m.block.one_submission = true;
+        blkup_probe_set_flags(prober, flags);
+        assert_int_equal(blkup_probe_set_types(prober, without_search, true, NULL), 0);
+        assert_int_equal(blkup_probe_block(prober, &m.block, &verdict, NULL), 0);
+        assert_int_equal(verdict, BLKUP_VERDICT_NOTHING);
+        blkup_probe_set_flags(prober, 0);
+        blkup_probe_stats(prober, &stats);
+        (void) blkup_block_close(&m.block);
+        return stats;
+}
+
+/* Where requests are what costs: fewer of them, and no gap above 4 KiB for that; on a tiny device as ever. */
+static void few_reads_where_asked_for(void **state)
+{
+        struct blkup_io_stats many = cost_of_batch(64 << 20, 0),
+                              few = cost_of_batch(64 << 20, BLKUP_PROBE_FEW_READS),
+                              tiny = cost_of_batch(505 << 10, BLKUP_PROBE_FEW_READS);
+
+        (void) state;
+        print_message("64 MiB: %" PRIu64 " reads of %" PRIu64 " bytes, or %" PRIu64 " of %" PRIu64 "\n",
+                      many.reads, many.bytes, few.reads, few.bytes);
+        assert_int_equal(many.bytes, 24064);
+        assert_true(few.reads * 3 < many.reads * 2);
+        assert_true(few.bytes > many.bytes);
+        assert_true(few.bytes <= many.bytes + 4096 * (many.reads - few.reads));
+        assert_int_equal(tiny.bytes, 9216);
+}
+
 static void size_0_costs_nothing(void **state)
 {
         struct blkup_io_stats s = cost(0, true, 512);
@@ -145,6 +180,7 @@ int main(void)
                 cmocka_unit_test(blank_devices_cost_the_minimum), cmocka_unit_test(each_size_is_read_once),
                 cmocka_unit_test(large_sectors_are_read_whole),   cmocka_unit_test(size_0_costs_nothing),
                 cmocka_unit_test(an_area_is_planned_like_a_device),
+                cmocka_unit_test(few_reads_where_asked_for),
         };
 
         return cmocka_run_group_tests(tests, make_prober, free_prober);
