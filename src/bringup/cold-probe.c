@@ -16,15 +16,16 @@
 
 #define FEW_PROBERS    4u
 #define PROBER_WAIT_NS UINT64_C(5000000)
+#define MAX_STALLS     8u /* there are not more workers than that makes probers */
 
-/* The first one's, for a few; with the lock, so that this one is not ended meanwhile. -ENOENT: there is none.
+/* The first one's; with the lock, so that this one is not ended meanwhile. -ENOENT: there is none.
  */
 static int share_cage(struct blkup_coldplug *c, struct blkup_probe *p)
 {
         int r = -ENOENT;
 
         (void) pthread_mutex_lock(&c->lock);
-        if (c->first_prober && c->n_probers <= FEW_PROBERS)
+        if (c->first_prober)
                 r = blkup_probe_share_cage(p, c->first_prober->p);
         (void) pthread_mutex_unlock(&c->lock);
         return r;
@@ -56,27 +57,27 @@ static struct blkup_cold_prober *make_prober(struct blkup_coldplug *c, bool *no_
 /*
  * A prober has a child, its cage, which costs more than most devices: a few probers with one child serve
  * many. A device that hangs keeps its prober, and one that is slow keeps it for long; so when none has come
- * back for a short while, who waits makes another, with a child of its own.
+ * back for a short while, there may be twice as many.
  */
 static struct blkup_cold_prober *take_prober(struct blkup_coldplug *c)
 {
         struct blkup_cold_prober *e;
-        uint64_t n_given;
         bool no_cage;
 
         (void) pthread_mutex_lock(&c->lock);
-        n_given = c->n_given;
-        /* Ends: each prober that came back meanwhile did a device, and there are so many of them. */
-        while (!c->free_probers && c->n_probers >= FEW_PROBERS) {
-                uint64_t until = blkup_now_ns() + PROBER_WAIT_NS;
+        /* Ends: each prober that came back meanwhile did a device, and there are so many of them; and at last
+         * there may be as many as wait. */
+        while (!c->free_probers && c->n_probers >= FEW_PROBERS << c->n_stalls) {
+                uint64_t until = blkup_now_ns() + PROBER_WAIT_NS, n_given = c->n_given;
                 struct timespec at = { .tv_sec = (time_t) (until / 1000000000u),
                                        .tv_nsec = (long) (until % 1000000000u) };
+                unsigned n_stalls = c->n_stalls;
 
-                if (pthread_cond_timedwait(&c->prober_is_free, &c->lock, &at) != ETIMEDOUT)
-                        continue;
-                if (c->n_given == n_given)
-                        break;
-                n_given = c->n_given;
+                if (pthread_cond_timedwait(&c->prober_is_free, &c->lock, &at) == ETIMEDOUT &&
+                    c->n_given == n_given && c->n_stalls == n_stalls && n_stalls < MAX_STALLS) {
+                        c->n_stalls++;
+                        (void) pthread_cond_broadcast(&c->prober_is_free);
+                }
         }
         e = c->free_probers;
         if (e)
@@ -176,13 +177,22 @@ static bool is_ours_alone(struct blkup_coldplug *c, const struct blkup_cold_devi
                !blkup_cold_is_mounted(c, d->d.dev_major, d->d.dev_minor);
 }
 
+static bool is_whole_disk(const struct blkup_cold_device *d)
+{
+        return d->d.disk_major == d->d.dev_major && d->d.disk_minor == d->d.dev_minor && !d->dm_name;
+}
+
 static int probe(struct blkup_coldplug *c, struct blkup_probe *p, const struct blkup_cold_device *d,
                  enum blkup_verdict *ret, struct blkup_error *err)
 {
         BLKUP_CLEANUP_BLOCK struct blkup_block *b = NULL;
-        const struct blkup_open_options how = { .direct = is_ours_alone(c, d) };
+        const bool is_ours = is_ours_alone(c, d);
+        const struct blkup_open_options how = { .direct = is_ours,
+                                                .fixed_diskseq =
+                                                        is_ours && is_whole_disk(d) ? d->diskseq : 0 };
         int r;
 
+        blkup_probe_set_flags(p, is_ours ? BLKUP_PROBE_FEW_READS : 0);
         if (!c->ops.open)
                 return blkup_probe_path(p, d->d.path, &how, ret, err);
         r = c->ops.open(c->ops.to, d->d.path, &b, err);

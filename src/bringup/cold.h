@@ -136,6 +136,7 @@ struct blkup_coldplug {
         bool walk_is_due; /* one was given up, since devices came and went meanwhile */
         unsigned n_probers; /* with those in use */
         uint64_t n_given;   /* times one came back */
+        unsigned n_stalls; /* how often none came back for a while: each doubles how many there may be */
         bool no_cage; /* this kernel has none */
         bool is_settled, is_closed; /* closed: no device will come any more */
         bool is_finished;           /* results are the caller's: late answers are dropped */

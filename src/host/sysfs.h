@@ -29,7 +29,7 @@ enum blkup_sysfs_want {
         BLKUP_SYSFS_LINKS = 2,    /* holders and slaves: 2 opens */
         BLKUP_SYSFS_STACK = 4,    /* dm_, md_, loop_: up to 5 opens, only for such a device */
         BLKUP_SYSFS_ALL = 7,
-        BLKUP_SYSFS_AROUND = 8, /* one device: also what it or its disk stands on, and who holds them (LINKS) */
+        BLKUP_SYSFS_AROUND = 8, /* of one device: also its and its disk's holders and slaves */
 };
 
 /* What the kernel does not tell, or what was not asked for, is 0, false or NULL. */
