@@ -357,6 +357,17 @@ static bool is_to_be_tried(struct blkup_coldplug *c, size_t index, uint64_t now,
 
 /* ---- what is mounted ---- */
 
+/* Is it what we mounted that stands there, and nothing that somebody has put there since? */
+static bool is_still_ours(struct blkup_coldplug *c, size_t index)
+{
+        struct blkup_mountinfo *now = NULL;
+
+        if (blkup_mountinfo_load(c->root, &now, NULL) < 0)
+                return false;
+        blkup_cold_take_mounts(c, now);
+        return blkup_cold_is_at_place(c, index);
+}
+
 /* What we mounted ourselves and nobody can reach any more stands in the way of the next. What lies below it
  * goes with it, whether its own device is there or not. */
 static void unmount(struct blkup_coldplug *c, size_t index, uint64_t now, uint64_t *next)
@@ -364,6 +375,8 @@ static void unmount(struct blkup_coldplug *c, size_t index, uint64_t now, uint64
         const char *place = c->cold[index].place ? c->cold[index].place : c->entries[index].target;
         size_t n = strlen(place);
 
+        if (!c->ops.mount && !is_still_ours(c, index))
+                return;
         if (!c->ops.mount && umount2(place, MNT_DETACH | UMOUNT_NOFOLLOW) < 0) {
                 if (errno != EINVAL && errno != ENOENT) /* somebody else was faster */
                         blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_WARNING, SIZE_MAX, index, place,

@@ -112,6 +112,25 @@ end_watch INT INT
 is 'two signals' "$code" 0
 umount at/two 2>/dev/null || true
 
+# What stands at a place is only taken away if it is what was mounted there: the device and its mount go, and somebody
+# mounts another thing before that is seen.
+cat >fstab <<END
+LABEL=new-$tag $work/at/two ext4 defaults 0 0
+END
+start_watch
+tells 'mounted to go' ".event == \"ready\" and .target == \"$work/at/two\""
+kill -STOP "$watcher"
+detach "$two" # goes with its mount
+umount at/two
+mount -t tmpfs "somebodys-$tag" at/two
+kill -CONT "$watcher"
+tells 'it goes' ".event == \"gone\" and .device == \"$two\""
+sleep 0.5
+is 'what is somebody else'"'"'s stays' "$(findmnt -n -o SOURCE at/two)" "somebodys-$tag"
+end_watch TERM
+umount at/two
+losetup "$two" two.img
+
 # Each name once.
 is 'coldplug of a folder' "$("$blkup" coldplug --image at 2>&1 >/dev/null)" 'blkup: coldplug: at: probe: failed: is a directory'
 
