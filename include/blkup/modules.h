@@ -88,6 +88,7 @@ struct blkup_module_node {
         const char *name, *path, *options, *command;
         bool is_loaded;
         bool is_required;           /* asked for, or a hard dependency of what was asked for */
+        bool is_asked;              /* what a request itself stands for */
         const uint32_t *needs;      /* must be live first */
         const uint32_t *after;      /* must have ended first, however: softdep */
         uint32_t n_needs, n_after;
@@ -155,6 +156,7 @@ struct blkup_module_load_options {
         bool no_sha_first;       /* do not load an accelerated sha256 before signed modules */
         bool no_readahead;
         bool no_async_wait;     /* do not wait for the probes of drivers: for what drives no device */
+        bool only_asked_waits; /* what a request only needs does not wait for them, what it stands for does */
         const char *const *sequential; /* modules while which nothing else is loaded */
         size_t n_sequential;
         struct blkup_trace *trace;     /* may be NULL */

@@ -12,6 +12,7 @@
 
 #include "bringup/cold.h"
 #include "host/hostfile.h"
+#include "modules/tree.h"
 #include "mount/names.h"
 
 #define MAX_ALIASES     BLKUP_MODALIAS_MAX
@@ -37,15 +38,17 @@ static struct blkup_modules *indexes(struct blkup_coldplug *c)
 
 static void note_bad(struct blkup_coldplug *c, const struct blkup_module_result *m)
 {
+        const bool is_live = m->outcome == BLKUP_MODULE_HUNG && blkup_modules_is_live(c->modules, m->name);
         struct blkup_coldplug_module bad = { .error = m->error };
 
         if (blkup_host_reserve((void **) &c->bad_modules, &c->bad_cap, c->n_bad_modules,
                                sizeof(*c->bad_modules), MAX_BAD) < 0)
                 return;
         bad.name = strdup(m->name);
-        bad.text = strdup(m->outcome == BLKUP_MODULE_HUNG ? "does not end its start"
-                          : *m->message                   ? m->message
-                                                          : strerror(-m->error));
+        bad.text = strdup(is_live ? "has started, but a device does not answer the kernel, which waits for it"
+                          : m->outcome == BLKUP_MODULE_HUNG ? "does not end its start"
+                          : *m->message                     ? m->message
+                                                            : strerror(-m->error));
         if (!bad.name || !bad.text) {
                 free((char *) bad.name);
                 free((char *) bad.text);
@@ -70,6 +73,7 @@ static void load(struct blkup_coldplug *c, struct blkup_module_plan *p, bool is_
                 .trace = c->s.trace,
                 .first_worker = BLKUP_POOL_MAX_WORKERS, /* above those of the bring-up's own graph */
                 .no_async_wait = !is_driver,
+                .only_asked_waits = true,
                 .backend = c->ops.modules,
         };
         struct blkup_module_load *l = NULL;

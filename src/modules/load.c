@@ -792,7 +792,8 @@ static int make_context(struct blkup_module_plan *p, const struct blkup_module_l
                 c->compression = kernel_compression(c->root);
         for (size_t i = 0; r == 0 && i < n; i++) {
                 c->n_jobs = i + 1;
-                r = fill_job(c, &nodes[i], o->no_async_wait, &c->jobs[i]);
+                r = fill_job(c, &nodes[i], o->no_async_wait || (o->only_asked_waits && !nodes[i].is_asked),
+                             &c->jobs[i]);
         }
         if (r < 0) {
                 unref_context(c);

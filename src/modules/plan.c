@@ -61,7 +61,7 @@ struct cached { /* what a softdep's name stands for */
 struct step {
         struct blkup_module_step public;
         struct object *object;
-        bool required;
+        bool required, asked;
 };
 
 #define N_BUCKETS 4096u
@@ -456,9 +456,9 @@ static int need_options(struct blkup_module_plan *p, struct object *o)
         return 0;
 }
 
-static int add_step(struct blkup_module_plan *p, struct object *o, const char *extra)
+static int add_step(struct blkup_module_plan *p, struct object *o, const char *extra, bool asked)
 {
-        struct step s = { .object = o, .required = o->required };
+        struct step s = { .object = o, .required = o->required, .asked = asked };
         bool show_all = (p->flags & BLKUP_MODULES_IGNORE_LOADED) != 0;
         int r;
 
@@ -516,7 +516,7 @@ static int add_module(struct blkup_module_plan *p, struct object *o, const char 
 
                 if (!show_all && s->info->is_loaded)
                         continue;
-                r = add_step(p, s, s == o ? options : NULL);
+                r = add_step(p, s, s == o ? options : NULL, s == o && required);
         }
         return r;
 }
@@ -709,6 +709,7 @@ static int make_nodes(struct blkup_module_plan *p)
                         };
                 }
                 p->nodes[info->node].is_required |= p->steps[i].required;
+                p->nodes[info->node].is_asked |= p->steps[i].asked;
                 /* A request's own options count also when an earlier one met the module without them. */
                 if (strlen(s->options) > strlen(p->nodes[info->node].options))
                         p->nodes[info->node].options = s->options;

@@ -309,6 +309,33 @@ static void a_load_that_hangs_is_left(void **state)
         blkup_sleep_until_ns(start + 700000000u, NULL);
 }
 
+/* Only the driver itself waits for the probes of others: what it needs, and softdeps, come at once. */
+static void only_what_is_asked_for_waits(void **state)
+{
+        struct setting *s = *state;
+        struct blkup_module_load *l;
+
+        assert_int_equal(blkup_module_plan_add(s->p, "pci:x", NULL, NULL), 0);
+        assert_int_equal(blkup_module_plan_add(s->p, "other", NULL, NULL), 0);
+        l = load(s, (struct blkup_module_load_options){ .workers = 8, .only_asked_waits = true });
+        assert_string_equal(s->k.options[position(&s->k, "base")], "async_probe");
+        assert_string_equal(s->k.options[position(&s->k, "mid")], "async_probe");
+        assert_string_equal(s->k.options[position(&s->k, "bad")], "async_probe");
+        assert_string_equal(s->k.options[position(&s->k, "big")], "size=1");
+        assert_string_equal(s->k.options[position(&s->k, "other")], "");
+        (void) blkup_module_load_free(l);
+        /* What is needed by one request may be what another one stands for. */
+        s->k.n = 0;
+        (void) blkup_module_plan_free(s->p);
+        assert_int_equal(blkup_module_plan_new(s->m, 0, &s->p), 0);
+        assert_int_equal(blkup_module_plan_add(s->p, "big", NULL, NULL), 0);
+        assert_int_equal(blkup_module_plan_add(s->p, "mid", NULL, NULL), 0);
+        l = load(s, (struct blkup_module_load_options){ .workers = 8, .only_asked_waits = true });
+        assert_string_equal(s->k.options[position(&s->k, "base")], "async_probe");
+        assert_string_equal(s->k.options[position(&s->k, "mid")], "");
+        (void) blkup_module_load_free(l);
+}
+
 static void sequential_is_alone(void **state)
 {
         struct setting *s = *state;
@@ -481,6 +508,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(each_module_once_and_in_order, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(once_in_a_hundred_runs, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(a_load_that_hangs_is_left, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(only_what_is_asked_for_waits, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(sequential_is_alone, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(the_trace_knows_what_waited_for_what, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(blacklist_drops_aliases_only, set_up, tear_down),
