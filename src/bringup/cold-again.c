@@ -247,29 +247,18 @@ static void add_device(uint64_t *h, const struct blkup_cold_device *d)
 uint64_t blkup_cold_circumstances(const struct blkup_coldplug *c, size_t index, bool *ret_is_open)
 {
         const struct blkup_coldplug_entry *e = &c->entries[index];
-        const char *name, *value;
-        bool is_tag = blkup_mount_split_tag(e->source, &name, &value), has_node = false;
         uint64_t h = 0;
-        struct stat st = { 0 };
 
         *ret_is_open = false;
-        if (!is_tag && !c->root && strncmp(e->source, "/dev/", 5) == 0)
-                has_node = stat(e->source, &st) == 0 && S_ISBLK(st.st_mode);
         for (size_t i = 0; i < c->n_devices; i++) {
                 const struct blkup_cold_device *d = c->devices[i];
-                bool is_node = has_node && !d->d.is_image && major(st.st_rdev) == d->d.dev_major &&
-                               minor(st.st_rdev) == d->d.dev_minor;
 
                 if (!blkup_cold_is_here(d))
                         continue;
                 /* It may be any until it has answered. */
                 if (!d->is_over || d->is_aside)
                         *ret_is_open = true;
-                else if (i == e->device || is_node ||
-                         (is_tag ? blkup_cold_carries(d, name, value)
-                                 : strcmp(d->d.path, e->source) == 0 ||
-                                           (d->dm_name && strncmp(e->source, "/dev/mapper/", 12) == 0 &&
-                                            strcmp(e->source + 12, d->dm_name) == 0)))
+                else if (i == e->device || blkup_cold_may_mean(c, d, e->source))
                         add_device(&h, d);
         }
         return h;

@@ -157,6 +157,8 @@ static void take_md(struct blkup_cold_job *j, int code, const char *out, const c
                 set->s.n_members++;
         if (value_of(out, "MD_DEVICE", name, sizeof(name)))
                 blkup_cold_name_set(set, name);
+        if (!set->md_name && value_of(out, "MD_DEVNAME", name, sizeof(name)))
+                set->md_name = strdup(name);
         if (!j->is_run && !value_of(out, "MD_STARTED", started, sizeof(started)))
                 return;
         /* "unsafe": it could run, but not with all (mdadm's Incremental.c) */
@@ -300,6 +302,16 @@ static bool is_member(const struct blkup_cold_device *d, const char *type)
                strcmp(d->d.type, type) == 0 && d->d.bar == BLKUP_COLDPLUG_MEMBER && !d->d.is_image;
 }
 
+/* As libudev's udev_queue_get_udev_is_active() asks. */
+static bool is_udev_here(const struct blkup_coldplug *c)
+{
+        char path[4096];
+
+        return snprintf(path, sizeof(path), "%s/run/udev/control", c->root ? c->root : "") <
+                       (int) sizeof(path) &&
+               access(path, F_OK) == 0;
+}
+
 static int run_lvm(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg, struct blkup_error *err)
 {
         struct blkup_cold_job *j = arg;
@@ -308,6 +320,7 @@ static int run_lvm(struct blkup_pool *p, uint32_t node, unsigned worker, void *a
         BLKUP_CLEANUP_FREE struct blkup_cold_device **held =
                 calloc(MAX_ARGUMENTS, sizeof(struct blkup_cold_device *));
         char text[256] = "", why[512], name[128] = "";
+        bool has_udev = is_udev_here(c);
         size_t n = 0, n_held = 0;
         int code = -ENOMEM;
 
@@ -320,9 +333,13 @@ static int run_lvm(struct blkup_pool *p, uint32_t node, unsigned worker, void *a
         if (argv && held) {
                 /* -aay: what lvm.conf allows to be activated by itself. Only the members are looked at, so
                  * that another device's silence is not ours; nobody waits for udev. */
-                static const char *const words[] = { "lvm", "vgchange", "-aay", "--noudevsync" };
+                static const char *const words[] = {
+                        "lvm", "vgchange", "-aay", "--noudevsync", "--config",
+                        /* LVM makes its nodes itself, which it leaves to udev's rules otherwise */
+                        "activation { udev_rules=0 verify_udev_operations=1 }"
+                };
 
-                for (size_t i = 0; i < BLKUP_ARRAY_SIZE(words); i++)
+                for (size_t i = 0; i < BLKUP_ARRAY_SIZE(words) - (has_udev ? 2 : 0); i++)
                         argv[n++] = words[i];
                 for (size_t i = 0; i < c->n_devices && n + 4 < MAX_ARGUMENTS; i++) {
                         const struct blkup_cold_device *d = c->devices[i];
@@ -459,18 +476,17 @@ static const struct blkup_cold_device *find_mapping(const struct blkup_coldplug 
         return NULL;
 }
 
-/* Does a mapping stand on d? One whose disk was pulled stays, and answers each request with an error. */
-static bool stands_on(const struct blkup_coldplug *c, const struct blkup_cold_device *mapping,
-                      const struct blkup_cold_device *d)
+/* One whose disk was pulled stays, and answers each request with an error. */
+bool blkup_cold_stands_on(const struct blkup_coldplug *c, const struct blkup_cold_device *mapping,
+                          const struct blkup_cold_device *d, bool is_so)
 {
         char path[4096];
         struct stat st;
         int n = snprintf(path, sizeof(path), "%s/sys/dev/block/%u:%u/holders", c->root ? c->root : "",
                          d->d.dev_major, d->d.dev_minor);
 
-        /* Where nothing can be seen, the name has to do. */
         if (n >= (int) sizeof(path) - 64 || stat(path, &st) < 0)
-                return true;
+                return is_so;
         (void) snprintf(path + n, sizeof(path) - (size_t) n, "/%.48s", mapping->d.path + strlen("/dev/"));
         return stat(path, &st) == 0;
 }
@@ -568,15 +584,6 @@ end:
         return 0;
 }
 
-static bool is_source(const struct blkup_coldplug *c, const struct blkup_cold_device *d, const char *source)
-{
-        const char *name, *value;
-
-        if (blkup_mount_split_tag(source, &name, &value))
-                return blkup_cold_carries(d, name, value);
-        return blkup_cold_is_path(c, d, source);
-}
-
 static void unlock(struct blkup_coldplug *c, struct blkup_cold_device *d, size_t crypt, const char *name)
 {
         struct blkup_cold_set *set = d->d.uuid ? blkup_cold_get_set(c, BLKUP_COLDPLUG_LUKS, d->d.uuid) : NULL;
@@ -591,7 +598,7 @@ static void unlock(struct blkup_coldplug *c, struct blkup_cold_device *d, size_t
                 return;
         blkup_cold_name_set(set, name);
         set->s.n_expected = 1;
-        if (mapping && !stands_on(c, mapping, d)) {
+        if (mapping && !blkup_cold_stands_on(c, mapping, d, true)) {
                 (void) snprintf(
                         why, sizeof(why),
                         "%s is there already, on a device that is gone or another one: close it first",
@@ -633,7 +640,7 @@ static void add_luks(struct blkup_coldplug *c, struct blkup_cold_device *d)
         for (size_t i = 0; c->s.crypttab && i < c->s.crypttab->n; i++) {
                 const struct blkup_crypttab_line *l = &c->s.crypttab->lines[i];
 
-                if (!l->is_noauto && is_source(c, d, l->source)) {
+                if (!l->is_noauto && blkup_cold_may_mean(c, d, l->source)) {
                         unlock(c, d, i, l->name);
                         return;
                 }
@@ -663,7 +670,7 @@ size_t blkup_cold_behind(struct blkup_coldplug *c, size_t device)
                 return BLKUP_COLDPLUG_NO_DEVICE;
         for (size_t i = 0; i < c->n_devices; i++)
                 if (blkup_cold_is_here(c->devices[i]) && is_mapping_of(c->devices[i], d->d.uuid) &&
-                    stands_on(c, c->devices[i], d))
+                    blkup_cold_stands_on(c, c->devices[i], d, true))
                         return i;
         if (!d->is_taken && is_member(d, "crypto_LUKS") && !c->s.dry_run) {
                 (void) snprintf(name, sizeof(name), "luks-%s", d->d.uuid);

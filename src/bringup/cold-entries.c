@@ -198,17 +198,11 @@ bool blkup_cold_carries(const struct blkup_cold_device *d, const char *name, con
         return false;
 }
 
-/* Links that udev or the tools make are followed where they are; names of mappings are known without. */
-bool blkup_cold_is_path(const struct blkup_coldplug *c, const struct blkup_cold_device *d, const char *path)
+/* Links that udev or the tools make are followed where they are. */
+bool blkup_cold_is_node(const struct blkup_coldplug *c, const struct blkup_cold_device *d, const char *path)
 {
         struct stat st;
 
-        if (!blkup_cold_is_here(d))
-                return false;
-        if (strcmp(d->d.path, path) == 0)
-                return true;
-        if (d->dm_name && strncmp(path, "/dev/mapper/", 12) == 0 && strcmp(path + 12, d->dm_name) == 0)
-                return true;
         return !c->root && !d->d.is_image && strncmp(path, "/dev/", 5) == 0 && stat(path, &st) == 0 &&
                S_ISBLK(st.st_mode) && major(st.st_rdev) == d->d.dev_major &&
                minor(st.st_rdev) == d->d.dev_minor;
@@ -259,15 +253,8 @@ static int find_tag(struct blkup_coldplug *c, const char *name, const char *valu
 static bool is_named_by(const struct blkup_coldplug *c, const struct blkup_coldplug_entry *e,
                         const char *only)
 {
-        const char *name, *value;
-
-        if (strcmp(only, e->source) == 0)
-                return true;
-        if (e->device == BLKUP_COLDPLUG_NO_DEVICE)
-                return false;
-        if (blkup_mount_split_tag(only, &name, &value))
-                return blkup_cold_carries(c->devices[e->device], name, value);
-        return blkup_cold_is_path(c, c->devices[e->device], only);
+        return strcmp(only, e->source) == 0 ||
+               (e->device != BLKUP_COLDPLUG_NO_DEVICE && blkup_cold_may_mean(c, c->devices[e->device], only));
 }
 
 static bool is_only(const struct blkup_coldplug *c, const struct blkup_coldplug_entry *e)
@@ -310,16 +297,12 @@ static bool is_looked_for(const struct blkup_coldplug *c, size_t device)
 /* Is a device there that `only` may mean, and each entry of it decided? */
 static bool is_answered(const struct blkup_coldplug *c, const char *only)
 {
-        const char *name, *value;
-
         for (size_t i = 0; i < c->n_entries; i++)
                 if (c->cold[i].is_located && strcmp(c->entries[i].source, only) == 0)
                         return true;
         for (size_t i = 0; i < c->n_devices; i++)
                 if (c->devices[i]->is_over && !is_looked_for(c, i) &&
-                    (strcmp(c->devices[i]->d.path, only) == 0 ||
-                     (blkup_mount_split_tag(only, &name, &value) &&
-                      blkup_cold_carries(c->devices[i], name, value))))
+                    blkup_cold_may_mean(c, c->devices[i], only))
                         return true;
         return false;
 }
@@ -418,8 +401,9 @@ bool blkup_cold_locate(struct blkup_coldplug *c, size_t index)
         struct blkup_coldplug_entry *e = &c->entries[index];
         struct blkup_cold_entry *cold = &c->cold[index];
         struct blkup_coldplug_step *s = &e->steps[BLKUP_COLDPLUG_PROBE];
-        const char *name, *value;
+        struct blkup_cold_tag tag;
         size_t other = 0;
+        bool is_tag;
         int r;
 
         if (cold->is_located)
@@ -430,8 +414,9 @@ bool blkup_cold_locate(struct blkup_coldplug *c, size_t index)
                 e->device = BLKUP_COLDPLUG_NO_DEVICE;
         if (e->device != BLKUP_COLDPLUG_NO_DEVICE)
                 return decide_device(c, index);
-        if (blkup_mount_split_tag(e->source, &name, &value)) {
-                r = find_tag(c, name, value, &e->device, &other);
+        is_tag = blkup_cold_split_tag(e->source, &tag);
+        if (is_tag) {
+                r = find_tag(c, tag.name, tag.value, &e->device, &other);
                 if (r == -ENOTUNIQ) {
                         blkup_cold_say(s, "%s and %s both carry %s: refused, one may be a copy of the other",
                                        c->devices[e->device]->d.path, c->devices[other]->d.path, e->source);
@@ -441,9 +426,12 @@ bool blkup_cold_locate(struct blkup_coldplug *c, size_t index)
                         return decide_device(c, index);
                 if (r == 0)
                         return false;
-        } else if (e->source[0] == '/' && strncmp(e->source, "/dev/", 5) == 0) {
+        }
+        if (strncmp(e->source, "/dev/", 5) == 0) {
+                /* A link that stands for a tag counts when what it leads to has answered, without it. */
                 for (size_t i = 0; i < c->n_devices && e->device == BLKUP_COLDPLUG_NO_DEVICE; i++)
-                        if (blkup_cold_is_path(c, c->devices[i], e->source))
+                        if (blkup_cold_is_path(c, c->devices[i], e->source) &&
+                            (!is_tag || c->devices[i]->is_over))
                                 e->device = i;
                 if (is_aside(c, e) || (e->device == BLKUP_COLDPLUG_NO_DEVICE && blkup_cold_may_come(c)))
                         return false;
@@ -453,7 +441,7 @@ bool blkup_cold_locate(struct blkup_coldplug *c, size_t index)
                 }
                 if (e->device != BLKUP_COLDPLUG_NO_DEVICE)
                         return decide_device(c, index);
-        } else {
+        } else if (!is_tag) {
                 return decide(c, index, 0); /* no device: tmpfs, a bind */
         }
         if (blkup_cold_may_come(c))

@@ -64,6 +64,7 @@ static void free_set(struct blkup_cold_set *set)
 {
         free((char *) set->s.uuid);
         free((char *) set->s.name);
+        free(set->md_name);
         free(set->s.step.text);
         free(set);
 }

@@ -78,6 +78,7 @@ struct blkup_cold_entry {
 /* Something made of members. */
 struct blkup_cold_set {
         struct blkup_coldplug_set s; /* first: results point to it */
+        char *md_name;               /* /dev/md/NAME; NULL: not known */
         bool is_begun, is_started, is_warned;
         bool lacks_key; /* its key file was not there when there were so many causes: */
         uint64_t n_causes;
@@ -280,6 +281,9 @@ void blkup_cold_read_member(struct blkup_cold_device *d, bool is_md);
 size_t blkup_cold_behind(struct blkup_coldplug *c, size_t device);
 /* A btrfs: are all of its members there? With the lock. */
 bool blkup_cold_is_whole(struct blkup_coldplug *c, const struct blkup_cold_device *d);
+/* Does a mapping or an array stand on d? is_so: where that cannot be seen. */
+bool blkup_cold_stands_on(const struct blkup_coldplug *c, const struct blkup_cold_device *mapping,
+                          const struct blkup_cold_device *d, bool is_so);
 /* Of what has not become ready: why. With the lock. */
 void blkup_cold_close_sets(struct blkup_coldplug *c);
 
@@ -358,9 +362,23 @@ bool blkup_cold_is_waiting(const struct blkup_coldplug *c);
 /* Which of `only` no entry is named by: to c->result. */
 int blkup_cold_find_missed(struct blkup_coldplug *c);
 bool blkup_cold_carries(const struct blkup_cold_device *d, const char *name, const char *value);
-bool blkup_cold_is_path(const struct blkup_coldplug *c, const struct blkup_cold_device *d, const char *path);
+/* Is there a node or a link at the path, and is it d's? */
+bool blkup_cold_is_node(const struct blkup_coldplug *c, const struct blkup_cold_device *d, const char *path);
 /* All that wait for a device, after one has ended. With the lock. */
 void blkup_cold_locate_pending(struct blkup_coldplug *c);
+
+/* cold-names.c */
+struct blkup_cold_tag {
+        const char *name, *value;
+        char text[1024];
+};
+/* UUID=X and /dev/disk/by-uuid/X; false: no tag. The value lies in source or in *ret. */
+bool blkup_cold_split_tag(const char *source, struct blkup_cold_tag *ret);
+/* By its name, by what else it is called, or by a node or link. With the lock. */
+bool blkup_cold_is_path(const struct blkup_coldplug *c, const struct blkup_cold_device *d, const char *path);
+/* Is d what a tag or a path means? With the lock. */
+bool blkup_cold_may_mean(const struct blkup_coldplug *c, const struct blkup_cold_device *d,
+                         const char *source);
 
 /* cold-probe.c: callbacks of the graph. */
 blkup_pool_fn blkup_cold_run_probe, blkup_cold_run_end;

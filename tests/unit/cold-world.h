@@ -348,8 +348,8 @@ static inline int stub_md(struct world *w, const char *const *argv, char *out, s
         MUST(n <= 2);
         if (n == 2)
                 plug(w, index_of(d->set == 'A' ? "md0" : "md2"), true);
-        (void) snprintf(out, cap, "MD_DEVICE=md%d\nMD_DEVNAME=x\nMD_FOREIGN=no\nMD_STARTED=%s\n",
-                        d->set - 'A', n == 2 ? "yes" : "no");
+        (void) snprintf(out, cap, "MD_DEVICE=md%d\nMD_DEVNAME=array-%c\nMD_FOREIGN=no\nMD_STARTED=%s\n",
+                        d->set - 'A', d->set, n == 2 ? "yes" : "no");
         return 0;
 }
 
@@ -361,7 +361,10 @@ static inline int stub_lvm(struct world *w, const char *const *argv)
         MUST(strcmp(argv[1], "vgchange") == 0);
         MUST(strcmp(argv[2], "-aay") == 0);
         MUST(strcmp(argv[3], "--noudevsync") == 0);
-        for (unsigned i = 4; argv[i]; i++)
+        /* No udev here: LVM is to make its nodes itself. */
+        MUST(strcmp(argv[4], "--config") == 0);
+        MUST(strstr(argv[5], "udev_rules=0"));
+        for (unsigned i = 6; argv[i]; i++)
                 if (strcmp(argv[i], "--devices") == 0) {
                         MUST(disks[index_of(argv[++i] + strlen("/dev/"))].content == PV);
                         devices++;

@@ -32,15 +32,21 @@
 #include "trace/path.h"
 
 static const char fstab_text[] =
-        UUID("01") " /plain ext4 defaults 0 0\n"
-        UUID("02") " /array ext4 defaults 0 0\n"
-        UUID("03") " /degraded ext4 defaults 0 0\n"
-        UUID("04") " /group ext4 defaults 0 0\n"
-        "/dev/mapper/crypt /locked ext4 defaults 0 0\n"
-        UUID("06") " /stacked ext4 defaults 0 0\n"
-        UUID("b1") " /whole btrfs defaults 0 0\n"
-        UUID("b2") " /half btrfs defaults 0 0\n"
-        "/dev/mapper/half-lv /never ext4 defaults 0 0\n";
+        "/dev/disk/by-uuid/00000000-0000-4000-8000-000000000001 /plain ext4 defaults 0 0\n"
+        "/dev/md/array-A /array ext4 defaults 0 0\n" UUID(
+                "03") " /degraded ext4 defaults 0 0\n"
+                      "/dev/vg/lv /group ext4 defaults 0 0\n"
+                      "/dev/mapper/crypt /locked ext4 defaults 0 0\n" UUID(
+                              "06") " /stacked ext4 defaults 0 0\n" UUID("b1") " /whole btrfs defaults 0 "
+                                                                               "0\n" UUID("b2") " /half "
+                                                                                                "btrfs "
+                                                                                                "defaults 0 "
+                                                                                                "0\n"
+                                                                                                "/dev/mapper/"
+                                                                                                "half-lv "
+                                                                                                "/never ext4 "
+                                                                                                "defaults 0 "
+                                                                                                "0\n";
 #define N_ENTRIES 9
 
 static const char crypttab_text[] = "crypt " UUID("10") " /key luks,discard\n"
