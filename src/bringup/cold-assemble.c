@@ -120,10 +120,16 @@ static bool value_of(const char *out, const char *key, char *ret, size_t cap)
 static int run_tool(struct blkup_coldplug *c, const char *const *argv, bool may_ask, char *out,
                     size_t out_cap, char *text, size_t cap)
 {
+        int code = -ENOENT;
+
         *text = '\0';
         if (out)
                 *out = '\0';
-        return c->ops.tool ? c->ops.tool(c->ops.to, argv, may_ask, out, out_cap, text, cap) : -ENOENT;
+        (void) __atomic_add_fetch(&c->n_tools, 1, __ATOMIC_RELAXED);
+        if (c->ops.tool)
+                code = c->ops.tool(c->ops.to, argv, may_ask, out, out_cap, text, cap);
+        (void) __atomic_sub_fetch(&c->n_tools, 1, __ATOMIC_RELAXED);
+        return code;
 }
 
 /* A sentence of what a tool that did not end well said. */

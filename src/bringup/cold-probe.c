@@ -14,147 +14,6 @@
 #include "bringup/cold.h"
 #include "host/hostfile.h"
 
-#define FEW_PROBERS    4u
-#define PROBER_WAIT_NS UINT64_C(5000000)
-#define MAX_STALLS     8u /* there are not more workers than that makes probers */
-
-/* The first one's; with the lock, so that this one is not ended meanwhile. -ENOENT: there is none.
- */
-static int share_cage(struct blkup_coldplug *c, struct blkup_probe *p)
-{
-        int r = -ENOENT;
-
-        (void) pthread_mutex_lock(&c->lock);
-        if (c->first_prober)
-                r = blkup_probe_share_cage(p, c->first_prober->p);
-        (void) pthread_mutex_unlock(&c->lock);
-        return r;
-}
-
-static struct blkup_cold_prober *make_prober(struct blkup_coldplug *c, bool *no_cage)
-{
-        struct blkup_cold_prober *e = calloc(1, sizeof(*e));
-        int r = 0;
-
-        if (e)
-                e->p = blkup_probe_new();
-        if (!e || !e->p) {
-                free(e);
-                return NULL;
-        }
-        if (!*no_cage && share_cage(c, e->p) < 0)
-                r = blkup_probe_set_cage(e->p, true);
-        if (r == -ENOSYS)
-                *no_cage = true;
-        else if (r < 0) {
-                blkup_probe_unref(e->p);
-                free(e);
-                return NULL;
-        }
-        return e;
-}
-
-/*
- * A prober has a child, its cage, which costs more than most devices: a few probers with one child serve
- * many. A device that hangs keeps its prober, and one that is slow keeps it for long; so when none has come
- * back for a short while, there may be twice as many.
- */
-static struct blkup_cold_prober *take_prober(struct blkup_coldplug *c)
-{
-        struct blkup_cold_prober *e;
-        bool no_cage;
-
-        (void) pthread_mutex_lock(&c->lock);
-        /* Ends: each prober that came back meanwhile did a device, and there are so many of them; and at last
-         * there may be as many as wait. */
-        while (!c->free_probers && c->n_probers >= FEW_PROBERS << c->n_stalls) {
-                uint64_t until = blkup_now_ns() + PROBER_WAIT_NS, n_given = c->n_given;
-                struct timespec at = { .tv_sec = (time_t) (until / 1000000000u),
-                                       .tv_nsec = (long) (until % 1000000000u) };
-                unsigned n_stalls = c->n_stalls;
-
-                if (pthread_cond_timedwait(&c->prober_is_free, &c->lock, &at) == ETIMEDOUT &&
-                    c->n_given == n_given && c->n_stalls == n_stalls && n_stalls < MAX_STALLS) {
-                        c->n_stalls++;
-                        (void) pthread_cond_broadcast(&c->prober_is_free);
-                }
-        }
-        e = c->free_probers;
-        if (e)
-                c->free_probers = e->next;
-        else
-                c->n_probers++;
-        no_cage = c->no_cage;
-        (void) pthread_mutex_unlock(&c->lock);
-        if (e)
-                return e;
-        e = make_prober(c, &no_cage);
-        (void) pthread_mutex_lock(&c->lock);
-        c->no_cage = no_cage;
-        c->n_probers -= !e;
-        (void) pthread_mutex_unlock(&c->lock);
-        return e;
-}
-
-/* Its cage gets ready while /sys is read. Without it the first device makes one. */
-void blkup_cold_prepare_prober(struct blkup_coldplug *c)
-{
-        c->first_prober = c->free_probers = make_prober(c, &c->no_cage);
-        c->n_probers = c->first_prober != NULL;
-}
-
-static void give_prober(struct blkup_coldplug *c, struct blkup_cold_prober *e)
-{
-        (void) pthread_mutex_lock(&c->lock);
-        e->next = c->free_probers;
-        c->free_probers = e;
-        c->n_given++;
-        (void) pthread_cond_signal(&c->prober_is_free);
-        (void) pthread_mutex_unlock(&c->lock);
-}
-
-/* Nobody uses one of the list any more. */
-static unsigned free_list(struct blkup_cold_prober *list)
-{
-        unsigned n = 0;
-
-        /* Ends: the list gets shorter each turn. */
-        for (; list; n++) {
-                struct blkup_cold_prober *e = list;
-
-                list = e->next;
-                blkup_probe_unref(e->p);
-                free(e);
-        }
-        return n;
-}
-
-void blkup_cold_free_probers(struct blkup_coldplug *c)
-{
-        c->first_prober = NULL;
-        c->n_probers -= free_list(BLKUP_TAKE(c->free_probers));
-}
-
-/* The last one that was asked for: what comes next needs the memory, and no children. */
-static void free_probers_if_last(struct blkup_coldplug *c)
-{
-        struct blkup_cold_prober *list = NULL;
-        unsigned n;
-
-        (void) pthread_mutex_lock(&c->lock);
-        if (c->n_open == 0) {
-                list = BLKUP_TAKE(c->free_probers);
-                c->first_prober = NULL;
-        }
-        (void) pthread_mutex_unlock(&c->lock);
-        if (!list)
-                return;
-        n = free_list(list);
-        (void) pthread_mutex_lock(&c->lock);
-        c->n_probers -= n;
-        (void) pthread_mutex_unlock(&c->lock);
-}
-
 static char *copy_of(const struct blkup_probe *p, const char *name)
 {
         const char *value = blkup_probe_lookup(p, name);
@@ -309,7 +168,7 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
         (void) pthread_mutex_lock(&c->lock);
         d->began_ns = start;
         (void) pthread_mutex_unlock(&c->lock);
-        e = take_prober(c);
+        e = blkup_cold_take_prober(c);
         r = e ? probe(c, e->p, d, &verdict, &why) : -ENOMEM;
         has_image = r == 0 && has_image_in_file(c, d);
         if (r == 0 && verdict == BLKUP_VERDICT_FOUND && !c->s.no_assembly && !c->s.dry_run &&
@@ -336,8 +195,8 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
         }
         (void) pthread_mutex_unlock(&c->lock);
         if (e)
-                give_prober(c, e);
-        free_probers_if_last(c);
+                blkup_cold_give_prober(c, e);
+        blkup_cold_free_probers_if_last(c);
         return 0;
 }
 

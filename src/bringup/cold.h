@@ -25,8 +25,8 @@ struct blkup_cold_device {
         struct blkup_coldplug *run;
         size_t index;
         uint32_t probe_node, end_node;
-        uint64_t began_ns;   /* its probe; 0: not yet */
-        uint64_t came_ns;    /* while the graph runs; 0: it was there before */
+        uint64_t began_ns; /* its probe; 0: not yet */
+        uint64_t came_ns;  /* while the graph runs; 0: it was there before */
         uint64_t diskseq;
         unsigned n_users;                 /* atomic: nodes, jobs, steps, news and successors that hold it */
         uint64_t serial;                  /* stays the same when it is looked at again, and is as it was */
@@ -37,7 +37,7 @@ struct blkup_cold_device {
         /* Gone only since it is looked at again: nobody is told, and it counts until another is known to
          * stand in its place. is_replaced: that one has not been made yet. */
         bool is_aside, is_replaced;
-        bool is_over;        /* probed, or given up */
+        bool is_over; /* probed, or given up */
         bool is_gone;
         bool is_taken;                        /* assembly has looked at it */
         bool may_be_late;                     /* no `end` node: the watcher gives it up */
@@ -45,7 +45,7 @@ struct blkup_cold_device {
         struct blkup_lvm_text *lvm;           /* of a member of a volume group; NULL: unreadable, or none */
         const struct blkup_cold_set *lvm_set; /* that it belongs to */
         char *dm_name, *dm_uuid;
-        bool has_owner;      /* an entry finishes and checks it */
+        bool has_owner; /* an entry finishes and checks it */
         size_t owner;
         char *uuid_sub, *part_uuid, *part_label;
         uint32_t last_check; /* node of the last check on this disk; BLKUP_POOL_NONE */
@@ -120,12 +120,12 @@ struct blkup_coldplug {
         struct blkup_coldplug_result result;
         struct blkup_mounter *mounter, *careful; /* careful: looks for a hibernation image itself */
         struct blkup_mountinfo *mounts;          /* with the lock */
-        struct blkup_hibernation_places places; /* of an image in a swap file */
-        struct blkup_pool *pool; /* while it runs */
+        struct blkup_hibernation_places places;  /* of an image in a swap file */
+        struct blkup_pool *pool;                 /* while it runs */
         char *root, *image_folder;
 
         pthread_cond_t changed; /* a device is over, a place for finishing is free */
-        pthread_mutex_t lock; /* of what follows, and of devices and entries while the graph runs */
+        pthread_mutex_t lock;   /* of what follows, and of devices and entries while the graph runs */
         struct blkup_cold_device **devices;
         size_t n_devices, device_cap;
         struct blkup_coldplug_entry *entries;
@@ -134,24 +134,25 @@ struct blkup_coldplug {
         struct blkup_cold_prober *free_probers;
         struct blkup_cold_prober *first_prober; /* whose cage others share, while it lives */
         pthread_cond_t prober_is_free;
-        bool walk_is_due; /* one was given up, since devices came and went meanwhile */
-        unsigned n_probers; /* with those in use */
-        uint64_t n_given;   /* times one came back */
-        unsigned n_stalls; /* how often none came back for a while: each doubles how many there may be */
-        bool no_cage; /* this kernel has none */
+        bool walk_is_due;           /* one was given up, since devices came and went meanwhile */
+        unsigned n_probers;         /* with those in use */
+        uint64_t n_given;           /* times one came back */
+        unsigned n_doubled;         /* how often there may be twice as many */
+        bool has_looker;            /* one of those who wait looks whether there may be more */
+        bool no_cage;               /* this kernel has none */
         bool is_settled, is_closed; /* closed: no device will come any more */
         bool is_finished;           /* results are the caller's: late answers are dropped */
         size_t n_open;              /* devices that are not over */
         uint64_t last_gone_ns;      /* when one went */
         unsigned finishing;
-        uint64_t longest_ns;        /* what the slowest answer so far took */
-        uint64_t walked_ns;         /* when the devices were known */
-        uint64_t settled_ns;        /* when `settled` was; 0: not yet */
+        uint64_t longest_ns; /* what the slowest answer so far took */
+        uint64_t walked_ns;  /* when the devices were known */
+        uint64_t settled_ns; /* when `settled` was; 0: not yet */
         unsigned settled_worker;
         uint32_t settled_node;
         char *hibernation;
-        const char **missed;        /* of s.only */
-        uint64_t deadline_ns;       /* of --wait */
+        const char **missed;              /* of s.only */
+        uint64_t deadline_ns;             /* of --wait */
         struct blkup_cold_before *before; /* after the run; see below */
         size_t n_before;
 
@@ -164,8 +165,9 @@ struct blkup_coldplug {
         bool is_untidy;                    /* something is gone that may be freed */
         bool has_gone;                     /* since it was last looked what can be assembled */
         bool owns_uevent_fd, is_stopped, is_told_settled;
-        size_t n_work;   /* jobs and modules under way: they may bring devices */
-        size_t n_graces; /* arrays whose last members are waited for */
+        size_t n_work;    /* jobs and modules under way: they may bring devices */
+        unsigned n_tools; /* that run just now; atomic */
+        size_t n_graces;  /* arrays whose last members are waited for */
         struct blkup_cold_news *news, **news_end;
 
         /* cold-assemble.c */
@@ -385,8 +387,13 @@ blkup_pool_fn blkup_cold_run_probe, blkup_cold_run_end;
 /* Nobody waits for d any more; with the lock. */
 void blkup_cold_set_over(struct blkup_coldplug *c, struct blkup_cold_device *d);
 void blkup_cold_give_up(struct blkup_coldplug *c, struct blkup_cold_device *d, int error, const char *text);
+
+/* cold-probers.c. NULL: no memory. What is taken is given back, by the thread that took it. */
+struct blkup_cold_prober *blkup_cold_take_prober(struct blkup_coldplug *c);
+void blkup_cold_give_prober(struct blkup_coldplug *c, struct blkup_cold_prober *e);
 void blkup_cold_prepare_prober(struct blkup_coldplug *c);
 void blkup_cold_free_probers(struct blkup_coldplug *c);
+void blkup_cold_free_probers_if_last(struct blkup_coldplug *c);
 
 /* cold-steps.c */
 blkup_pool_fn blkup_cold_run_finish, blkup_cold_run_check, blkup_cold_run_mount;
