@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <linux/sched.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -46,6 +47,7 @@ struct child {
 };
 
 struct blkup_cage {
+        pthread_mutex_t lock; /* for who shares it just when its thread takes another child */
         struct child *child;
 
         /* What the last result refers to, in memory of our own. */
@@ -235,6 +237,8 @@ int blkup_cage_new(struct blkup_cage **ret)
                 free(c);
                 return r;
         }
+        if (!BLKUP_IS_SMALL)
+                (void) pthread_mutex_init(&c->lock, NULL);
         *ret = c;
         return 0;
 }
@@ -245,8 +249,11 @@ int blkup_cage_share(struct blkup_cage *with, struct blkup_cage **ret)
 
         if (!c)
                 return -ENOMEM;
+        (void) pthread_mutex_init(&c->lock, NULL);
+        (void) pthread_mutex_lock(&with->lock);
         c->child = with->child;
         blkup_turn_join(&c->child->turn);
+        (void) pthread_mutex_unlock(&with->lock);
         *ret = c;
         return 0;
 }
@@ -262,6 +269,8 @@ struct blkup_cage *blkup_cage_unref(struct blkup_cage *c)
 {
         if (c) {
                 leave_child(c->child);
+                if (!BLKUP_IS_SMALL)
+                        (void) pthread_mutex_destroy(&c->lock);
                 free(c);
         }
         return NULL;
@@ -282,16 +291,18 @@ static void put_back(struct child *c)
  * long, a new one. One that has died is replaced. */
 static int take_child(struct blkup_cage *c)
 {
-        struct child *own;
+        struct child *own, *shared = c->child;
         int r;
 
-        if (!BLKUP_IS_SMALL && !blkup_turn_take(&c->child->turn, BUSY_NS)) {
-                r = make_child(&own, c->child->timeout_ms);
+        if (!BLKUP_IS_SMALL && !blkup_turn_take(&shared->turn, BUSY_NS)) {
+                r = make_child(&own, shared->timeout_ms);
                 if (r < 0)
                         return r;
-                leave_child(c->child);
+                (void) !blkup_turn_take(&own->turn, 0); /* nobody else knows it yet */
+                (void) pthread_mutex_lock(&c->lock);
                 c->child = own;
-                (void) !blkup_turn_take(&own->turn, 0); /* nobody else has it */
+                (void) pthread_mutex_unlock(&c->lock);
+                leave_child(shared);
         }
         if (c->child->busy_ns > MAX_BUSY_NS)
                 bury(c->child);

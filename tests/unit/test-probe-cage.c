@@ -336,6 +336,20 @@ static void *hang(void *arg)
         return NULL;
 }
 
+/* Whose child it is may change meanwhile. */
+static void *share_again(void *with)
+{
+        for (unsigned i = 0; i < 40; i++) {
+                struct blkup_probe *p = blkup_probe_new();
+                const struct timespec moment = { .tv_nsec = 500000 };
+
+                if (p && blkup_probe_share_cage(p, with) == 0)
+                        (void) nanosleep(&moment, NULL);
+                (void) blkup_probe_unref(p);
+        }
+        return NULL;
+}
+
 /* A child that is busy for long, here over a parser that does not end, is nobody else's delay. */
 static void a_busy_child_is_not_waited_for(void **state)
 {
@@ -343,7 +357,7 @@ static void a_busy_child_is_not_waited_for(void **state)
         struct blkup_probe *p = blkup_probe_new();
         const struct timespec while_it_hangs = { .tv_nsec = 50000000 };
         struct timespec a, b;
-        pthread_t id;
+        pthread_t id, other;
 
         (void) state;
         assert_non_null(p);
@@ -351,10 +365,12 @@ static void a_busy_child_is_not_waited_for(void **state)
         assert_int_equal(blkup_probe_share_cage(p, bad.p), 0);
         assert_int_equal(pthread_create(&id, NULL, hang, &bad), 0);
         (void) nanosleep(&while_it_hangs, NULL);
+        assert_int_equal(pthread_create(&other, NULL, share_again, p), 0);
         (void) clock_gettime(CLOCK_MONOTONIC, &a);
         assert_int_equal(probe(p, swap), BLKUP_VERDICT_FOUND);
         (void) clock_gettime(CLOCK_MONOTONIC, &b);
         assert_true(b.tv_sec - a.tv_sec < 5);
+        assert_int_equal(pthread_join(other, NULL), 0);
         assert_string_equal(blkup_probe_lookup(p, "LABEL"), "a swap");
         (void) blkup_probe_unref(p);
         assert_int_equal(pthread_join(id, NULL), 0);
