@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -362,7 +361,7 @@ const char *blkup_modconf_command(const struct blkup_modconf *c, enum blkup_modc
                                   const char *name)
 {
         for (size_t i = 0; c->by_kind[kind] && i < c->n; i++)
-                if (c->lines[i].kind == kind && fnmatch(c->lines[i].name, name, 0) == 0)
+                if (c->lines[i].kind == kind && blkup_module_matches(c->lines[i].name, name))
                         return c->lines[i].text;
         return NULL;
 }

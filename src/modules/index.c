@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "host/hostfile.h"
+#include "modules/name.h"
 
 #define MAGIC        0xB007F457u
 #define MAJOR        2u
@@ -207,7 +207,7 @@ static int walk_all(struct search *s, uint32_t word, size_t len, size_t from)
         memcpy(s->key + len, n.prefix + from, more);
         len += more;
         s->key[len] = '\0';
-        if (n.n_values && (s->query == NULL || fnmatch(s->key, s->query, 0) == 0))
+        if (n.n_values && (s->query == NULL || blkup_module_matches(s->key, s->query)))
                 r = take_values(s, &n);
         for (unsigned c = n.first; r == 0 && c <= n.last; c++) {
                 uint32_t child = child_word(s, &n, (uint8_t) c);

@@ -28,4 +28,8 @@ bool blkup_module_is_name(const char *s);
 BLKUP_MUST_CHECK int blkup_module_name_of_path(const char *path, size_t n,
                                                char out[BLKUP_MODULE_ALIAS_CAP]);
 
+/* Does pattern match all of text? As fnmatch(3) without flags in the C locale, but without the tables of all
+ * the world's letters that a static build would get from there. */
+bool blkup_module_matches(const char *pattern, const char *text);
+
 #endif

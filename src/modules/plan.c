@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -357,7 +356,7 @@ static int need_softdeps(struct blkup_module_plan *p, struct object *o)
         for (size_t i = 0; c->by_kind[BLKUP_MODCONF_SOFTDEP] && r == 0 && i < c->n; i++) {
                 const struct blkup_modconf_line *l = &c->lines[i];
 
-                if (l->kind != BLKUP_MODCONF_SOFTDEP || fnmatch(l->name, o->info->name, 0) != 0)
+                if (l->kind != BLKUP_MODCONF_SOFTDEP || !blkup_module_matches(l->name, o->info->name))
                         continue;
                 r = find_softdeps(p, l->pre, l->n_pre, &o->pre, &o->n_pre);
                 if (r == 0)

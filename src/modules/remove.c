@@ -2,7 +2,6 @@
 /* Removing modules: post-softdeps first, the module, its pre-softdeps and what it needed and nobody uses. */
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -69,7 +68,7 @@ static void remove_softdeps(const struct removal *r, const char *name, bool post
                 const struct blkup_modconf_line *l = &c->lines[i];
                 const char *const *names = post ? l->post : l->pre;
 
-                if (l->kind != BLKUP_MODCONF_SOFTDEP || fnmatch(l->name, name, 0) != 0)
+                if (l->kind != BLKUP_MODCONF_SOFTDEP || !blkup_module_matches(l->name, name))
                         continue;
                 for (size_t k = 0; k < (post ? l->n_post : l->n_pre); k++) {
                         char normal[BLKUP_MODULE_ALIAS_CAP];
