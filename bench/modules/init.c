@@ -137,11 +137,25 @@ static int count_lines(const char *path)
         return n;
 }
 
+/* What the disk has delivered. */
+static void disk_counts(unsigned long long *ret_requests, unsigned long long *ret_kib)
+{
+        unsigned long long merged = 0, sectors = 0;
+        char text[256];
+
+        *ret_requests = 0;
+        /* Kernel Documentation/block/stat.rst */
+        (void) sscanf(read_file("/sys/block/vda/stat", text, sizeof(text)), "%llu %llu %llu", ret_requests,
+                      &merged, &sectors);
+        *ret_kib = sectors / 2;
+}
+
 int main(void)
 {
-        static char line[8192], text[16384], way[64], ours[512], drop[8];
+        static char line[8192], text[16384], way[64], ours[512], disk[16];
         char *names[MAX_WORDS], *state = NULL;
         struct rusage u;
+        unsigned long long requests, kib, before, kib_before;
         double start, end;
         int n = 0, code, dummy;
 
@@ -151,27 +165,53 @@ int main(void)
         read_file("/proc/cmdline", line, sizeof(line));
         option(line, "way=", way, sizeof(way));
         option(line, "ours=", ours, sizeof(ours));
-        option(line, "disk=", drop, sizeof(drop));
+        option(line, "disk=", disk, sizeof(disk));
         read_file("/names", text, sizeof(text));
         for (char *w = strtok_r(text, "\n", &state); w && n < MAX_WORDS; w = strtok_r(NULL, "\n", &state))
                 names[n++] = w;
-        if (*drop) {
-                /* The folder of the modules is on a disk whose driver is loaded already. */
-                char *first[] = { "/sbin/modprobe", "-a", "virtio_pci", "virtio_blk", "squashfs", NULL };
+        if (*disk) {
+                /* The folder of the modules is on a disk, whose driver and file system are loaded already. */
+                char *first[] = { "/sbin/modprobe", "-a", "virtio_pci", "virtio_blk", disk, NULL };
+                const char *device = "/dev/vda";
 
                 run(first);
-                for (int i = 0; i < 100 && mount("/dev/vda", "/lib/modules", "squashfs", MS_RDONLY, NULL) < 0;
-                     i++)
+                if (strstr(line, "delay=1")) {
+                        /* Each request of the disk takes 5 ms, and any number of them at once. */
+                        char *delay[] = { "/sbin/modprobe", "dm_delay", NULL };
+                        char *make[] = { "/bin/busybox", "sh", "-c",
+                                         "/bin/dmsetup --noudevsync --noudevrules create slow --table \"0 "
+                                         "$(/bin/busybox cat "
+                                         "/sys/block/vda/size) delay /dev/vda 0 5\"",
+                                         NULL };
+
+                        run(delay);
+                        run(make);
+                        device = "/dev/dm-0";
+                }
+                for (int i = 0; i < 100 && mount(device, "/lib/modules", disk, MS_RDONLY, NULL) < 0; i++)
                         usleep(20000);
         }
+        if (strstr(line, "warm=1")) {
+                char *all[] = {
+                        "/bin/busybox", "sh", "-c",
+                        "/bin/blkup modules plan --files-from /names | while read -r what path rest; do "
+                        "/bin/busybox cat $path; done >/dev/null",
+                        NULL
+                };
+
+                run(all);
+        }
+        disk_counts(&before, &kib_before);
         start = now_ms();
         code = load(way, ours, names, n);
         dummy = load_dummy();
         end = now_ms();
+        disk_counts(&requests, &kib);
         getrusage(RUSAGE_CHILDREN, &u);
-        printf("\nbench way=%s ms=%.1f code=%d dummy=%d modules=%d user_ms=%.1f\n", way, end - start, code,
-               dummy, count_lines("/proc/modules"),
-               (double) u.ru_utime.tv_sec * 1e3 + (double) u.ru_utime.tv_usec / 1e3);
+        printf("\nbench way=%s ms=%.1f code=%d dummy=%d modules=%d user_ms=%.1f requests=%llu kib=%llu\n",
+               way, end - start, code, dummy, count_lines("/proc/modules"),
+               (double) u.ru_utime.tv_sec * 1e3 + (double) u.ru_utime.tv_usec / 1e3, requests - before,
+               kib - kib_before);
         if (strstr(line, "list=1"))
                 puts(read_file("/proc/modules", text, sizeof(text)));
         fflush(stdout);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Loads a plan's graph with the thread pool. A module that must be unpacked has a node of its own for that,
- * which waits for nothing: so it lies in memory when its turn comes. Files that need no unpacking are asked
- * for from the page cache ahead of their turn.
+ * which waits for nothing: so it lies in memory when its turn comes. Files are read ahead of their turn in
+ * the order of their longest remaining paths (ahead.h).
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/module.h>
 #include <pthread.h>
 #include <sched.h>
@@ -17,10 +18,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
 #include "host/hostfile.h"
+#include "modules/ahead.h"
 #include "modules/name.h"
 #include "modules/tree.h"
 #include "modules/unpack.h"
@@ -31,7 +34,7 @@
 #define MODULE_INIT_COMPRESSED_FILE 4
 #endif
 
-/* Images unpacked and not yet loaded, and files asked for ahead. */
+/* Images unpacked and not yet loaded. */
 #define AHEAD_BYTES ((uint64_t) 64 << 20)
 /* A signed module costs its sha256, some 165 ns a byte in generic code, and an RSA signature: 5 ms. Only the
  * order depends on it. Source: measured with the instruction clock, ext4 (2.0 MB) 350 ms, the small ones 5
@@ -54,6 +57,7 @@ struct job {
         /* What the preparing node leaves; the loading node waits for that one. */
         uint8_t *image;
         size_t image_bytes;
+        uint64_t held_bytes; /* of ahead_bytes */
         int prepare_error;
         struct blkup_module_result result; /* texts: the job's; culprit: filled when all is over */
         char message[512];
@@ -69,8 +73,8 @@ struct context {
         char *root;
         int compression;          /* enum blkup_packing that the kernel unpacks, or BLKUP_NOT_PACKED */
         atomic_uint_least64_t ahead_bytes;
-        atomic_size_t next_ahead; /* job whose file is asked for next */
         bool readahead;
+        struct blkup_ahead *ahead; /* NULL: nothing is read ahead */
         unsigned first_worker;
         uint64_t first_id; /* of the trace's spans: that of node i is first_id + i; 0: no trace */
         struct job *jobs;
@@ -96,8 +100,14 @@ static void unref_context(struct context *c)
         }
         free(c->jobs);
         free(c->root);
+        (void) blkup_ahead_free(c->ahead);
         (void) pthread_mutex_destroy(&c->lock);
         free(c);
+}
+
+static void drop_context(void *arg)
+{
+        unref_context(arg);
 }
 
 static void drop_job(void *arg)
@@ -155,9 +165,18 @@ const char *blkup_module_errno_meaning(int error)
 
 /* ---- preparing ---- */
 
-static int map_file(const char *root, const char *path, int *ret_fd, void **ret_map, size_t *ret_n)
+/* From here on the module's own turn: nobody reads it ahead, and it lies in memory. */
+static void take_file(struct job *j, int fd)
 {
-        BLKUP_CLEANUP_CLOSE int fd = blkup_host_open(root, path + 1, O_RDONLY);
+        struct context *c = j->context;
+
+        if (c->ahead)
+                blkup_ahead_take(c->ahead, (size_t) (j - c->jobs), fd);
+}
+
+static int map_file(struct job *j, int *ret_fd, void **ret_map, size_t *ret_n)
+{
+        BLKUP_CLEANUP_CLOSE int fd = blkup_host_open(j->context->root, j->path + 1, O_RDONLY);
         struct stat st;
         void *map;
 
@@ -169,6 +188,7 @@ static int map_file(const char *root, const char *path, int *ret_fd, void **ret_
                 return -EINVAL;
         if (st.st_size == 0)
                 return -ENODATA;
+        take_file(j, fd);
         map = mmap(NULL, (size_t) st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (map == MAP_FAILED)
                 return -errno;
@@ -187,7 +207,7 @@ static void unpack_job(struct job *j)
         int r;
 
         j->result.prepare_start_ns = blkup_now_ns();
-        r = map_file(j->context->root, j->path, &fd, &map, &n);
+        r = map_file(j, &fd, &map, &n);
         if (r == 0) {
                 k = blkup_packing_of(map, n);
                 r = k == BLKUP_NOT_PACKED ? -ENOEXEC : blkup_unpack(k, map, n, &j->image, &j->image_bytes);
@@ -212,31 +232,11 @@ static int run_prepare(struct blkup_pool *p, uint32_t node, unsigned worker, voi
         j->prepare_worker = worker;
         if (atomic_fetch_add(&j->context->ahead_bytes, want) + want <= AHEAD_BYTES || want > AHEAD_BYTES / 2)
                 unpack_job(j);
-        if (!j->image)
+        if (j->image)
+                j->held_bytes = want;
+        else
                 atomic_fetch_sub(&j->context->ahead_bytes, want);
         return 0;
-}
-
-/* Asks for the next files, as far as the budget goes. Ends: next_ahead only grows. */
-static void ask_ahead(struct context *c)
-{
-        while (c->readahead && atomic_load(&c->ahead_bytes) < AHEAD_BYTES) {
-                size_t at = atomic_fetch_add(&c->next_ahead, 1);
-                struct job *j;
-                int fd;
-
-                if (at >= c->n_jobs)
-                        break;
-                j = &c->jobs[at];
-                if (j->action != BLKUP_MODULE_INSMOD || j->may_unpack)
-                        continue;
-                fd = blkup_host_open(c->root, j->path + 1, O_RDONLY);
-                if (fd < 0)
-                        continue;
-                atomic_fetch_add(&c->ahead_bytes, j->file_bytes);
-                (void) posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
-                (void) blkup_close(fd);
-        }
 }
 
 /* ---- loading ---- */
@@ -325,6 +325,7 @@ static int hand_over(struct job *j)
                         (void) snprintf(j->message, sizeof(j->message), "%s: %s", j->path, strerror(-fd));
                         return fd;
                 }
+                take_file(j, fd);
                 flags = j->may_unpack ? MODULE_INIT_COMPRESSED_FILE : 0;
         }
         r = call_backend(j, fd, flags);
@@ -390,7 +391,6 @@ static int run_load(struct blkup_pool *p, uint32_t node, unsigned worker, void *
 {
         struct job *j = arg;
         struct context *c = j->context;
-        uint64_t held = j->image ? j->file_bytes * PACKED_RATIO : j->may_unpack ? 0 : j->file_bytes;
         int r = 0;
 
         j->result.worker = worker;
@@ -401,14 +401,9 @@ static int run_load(struct blkup_pool *p, uint32_t node, unsigned worker, void *
                 r = hand_over(j);
                 free(j->image);
                 j->image = NULL;
-                if (c->readahead && held) {
-                        /* Not below zero: a file that was loaded before it was asked for was never counted.
-                         */
-                        uint64_t now = atomic_load(&c->ahead_bytes);
-
-                        atomic_fetch_sub(&c->ahead_bytes, held < now ? held : now);
-                        ask_ahead(c);
-                }
+                atomic_fetch_sub(&c->ahead_bytes, j->held_bytes);
+                if (c->ahead)
+                        blkup_ahead_done(c->ahead, (size_t) (j - c->jobs));
         } else if (j->action == BLKUP_MODULE_MISSING) {
                 r = -ENOENT;
                 (void) snprintf(j->message, sizeof(j->message),
@@ -477,6 +472,7 @@ static char *options_of(const struct blkup_module_node *n, bool no_async_wait)
 
 static int fill_job(struct context *c, const struct blkup_module_node *n, bool no_async_wait, struct job *j)
 {
+        struct statfs fs;
         struct stat st;
         int fd;
 
@@ -496,6 +492,9 @@ static int fill_job(struct context *c, const struct blkup_module_node *n, bool n
         fd = blkup_host_open(c->root, j->path + 1, O_PATH);
         if (fd >= 0 && fstat(fd, &st) == 0)
                 j->file_bytes = (uint64_t) st.st_size;
+        /* An initramfs: nothing to read. All modules lie in one folder. */
+        if (c->readahead && j->file_bytes && fstatfs(fd, &fs) == 0)
+                c->readahead = fs.f_type != TMPFS_MAGIC && fs.f_type != RAMFS_MAGIC;
         (void) blkup_close(fd);
         j->result.size_bytes = j->file_bytes;
         j->may_unpack = packing_of_path(j->path) != BLKUP_NOT_PACKED;
@@ -537,6 +536,7 @@ static bool is_sha(const char *name)
 struct graph {
         struct blkup_pool *pool;
         uint32_t *load; /* node of each job */
+        uint64_t *cost;
         const struct blkup_module_node *nodes;
         size_t n;
 };
@@ -569,7 +569,10 @@ static int add_job(struct graph *g, struct context *c, size_t i, const struct bl
         uint64_t bytes = j->file_bytes * (j->may_unpack ? PACKED_RATIO : 1);
         uint64_t cost = o->costs_ns ? o->costs_ns[i] : COST_BASE_NS + bytes * COST_BYTE_NS;
         uint32_t prepare;
-        int r = add_node(g, j, j->name, cost, o->wait_ns, run_load, &g->load[i]);
+        int r;
+
+        g->cost[i] = cost;
+        r = add_node(g, j, j->name, cost, o->wait_ns, run_load, &g->load[i]);
 
         if (r == 0 && unpacks)
                 r = add_node(g, j, j->name, j->file_bytes * COST_UNPACK_NS, 0, run_prepare, &prepare);
@@ -643,6 +646,33 @@ static unsigned usual_workers(void)
         return n < 8 ? 8 : n > MAX_WORKERS ? MAX_WORKERS : n;
 }
 
+/* Reads nothing ahead when memory is short: no error. */
+static void read_ahead(struct graph *g, struct context *c)
+{
+        BLKUP_CLEANUP_FREE struct blkup_ahead_file *files = calloc(g->n + 1, sizeof(*files));
+
+        if (!files)
+                return;
+        /* What waits for a module has a larger index; where that is not so, its path is too short here. */
+        for (size_t i = g->n; i-- > 0;) {
+                const struct blkup_module_node *n = &g->nodes[i];
+
+                files[i].path = c->jobs[i].path;
+                files[i].bytes = c->jobs[i].action == BLKUP_MODULE_INSMOD ? c->jobs[i].file_bytes : 0;
+                files[i].rank += g->cost[i];
+                for (uint32_t k = 0; k < n->n_needs + n->n_after; k++) {
+                        uint32_t at = k < n->n_needs ? n->needs[k] : n->after[k - n->n_needs];
+
+                        if (files[at].rank < files[i].rank)
+                                files[at].rank = files[i].rank;
+                }
+        }
+        if (blkup_ahead_new(c->root, files, g->n, drop_context, c, &c->ahead) < 0)
+                return;
+        atomic_fetch_add(&c->refs, 1);
+        blkup_ahead_start(c->ahead);
+}
+
 static int run_graph(struct graph *g, struct context *c, const struct blkup_module_load_options *o,
                      struct blkup_error *err)
 {
@@ -659,8 +689,12 @@ static int run_graph(struct graph *g, struct context *c, const struct blkup_modu
                 r = put_alone(g, o);
         if (r < 0)
                 return blkup_fail_errno(err, r, "graph of %zu modules", g->n);
-        ask_ahead(c);
-        return blkup_pool_run(g->pool, &pool, NULL, err);
+        if (c->readahead)
+                read_ahead(g, c);
+        r = blkup_pool_run(g->pool, &pool, NULL, err);
+        if (c->ahead)
+                blkup_ahead_stop(c->ahead);
+        return r;
 }
 
 /* Results become the caller's: a thread that hangs may still write to its job. */
@@ -715,6 +749,7 @@ int blkup_module_load(struct blkup_module_plan *p, const struct blkup_module_loa
                       struct blkup_module_load **ret, struct blkup_error *err)
 {
         BLKUP_CLEANUP_FREE uint32_t *load = NULL;
+        BLKUP_CLEANUP_FREE uint64_t *cost = NULL;
         struct blkup_module_load *l = NULL;
         struct context *c = NULL;
         struct graph g = { 0 };
@@ -724,8 +759,9 @@ int blkup_module_load(struct blkup_module_plan *p, const struct blkup_module_loa
                 r = blkup_module_plan_nodes(p, &g.nodes, &g.n);
         if (r == 0) {
                 g.load = load = calloc(g.n + 1, sizeof(*load));
+                g.cost = cost = calloc(g.n + 1, sizeof(*cost));
                 l = calloc(1, sizeof(*l));
-                r = load && l ? 0 : -ENOMEM;
+                r = load && cost && l ? 0 : -ENOMEM;
         }
         if (r == 0)
                 r = run_graph(&g, c, o, err);

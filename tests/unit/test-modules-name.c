@@ -26,14 +26,30 @@ static void compare(const char *pattern, const char *text)
 static void patterns_mean_what_they_say(void **state)
 {
         static const char *const yes[][2] = {
-                { "", "" }, { "*", "" }, { "a*", "a" }, { "*a*b*", "xaxbx" }, { "pci:v*d*sv*", "pci:v1d2sv3" },
-                { "[]]", "]" }, { "[!]a]", "b" }, { "[a-]", "-" }, { "[0-9A-F]?", "Fx" }, { "a[b", "a[b" },
-                { "\\*", "*" }, { "[\\]]", "]" }, { "[[:digit:]x]", "7" }, { "[[:digit:]x]", "x" }, { "*[!a]", "ab" },
-                { "*ab", "aab" }, { "[^a]", "b" }, { "[[:upper:]]", "A" }, { "a?c", "abc" },
+                { "", "" },
+                { "*", "" },
+                { "a*", "a" },
+                { "*a*b*", "xaxbx" },
+                { "pci:v*d*sv*", "pci:v1d2sv3" },
+                { "[]]", "]" },
+                { "[!]a]", "b" },
+                { "[a-]", "-" },
+                { "[0-9A-F]?", "Fx" },
+                { "a[b", "a[b" },
+                { "\\*", "*" },
+                { "[\\]]", "]" },
+                { "[[:digit:]x]", "7" },
+                { "[[:digit:]x]", "x" },
+                { "*[!a]", "ab" },
+                { "*ab", "aab" },
+                { "[^a]", "b" },
+                { "[[:upper:]]", "A" },
+                { "a?c", "abc" },
         };
         static const char *const no[][2] = {
-                { "", "a" }, { "a", "" }, { "a*b", "acbc" }, { "[!]a]", "]" }, { "[0-9A-F]", "g" }, { "\\*", "a" },
-                { "[[:digit:]]", "x" }, { "?", "" }, { "a\\", "a\\" }, { "A", "a" }, { "[[:upper:]]", "a" },
+                { "", "a" },         { "a", "" },    { "a*b", "acbc" },      { "[!]a]", "]" },
+                { "[0-9A-F]", "g" }, { "\\*", "a" }, { "[[:digit:]]", "x" }, { "?", "" },
+                { "a\\", "a\\" },    { "A", "a" },   { "[[:upper:]]", "a" },
         };
 
         (void) state;
@@ -72,7 +88,8 @@ static void a_million_pairs_as_fnmatch(void **state)
         assert_true(matched > 5000);
 }
 
-/* A star gives way, the ones before it need not: no pattern takes longer than its length times that of the text. */
+/* A star gives way, the ones before it need not: no pattern takes longer than its length times that of the
+ * text. */
 static void many_stars_take_no_time(void **state)
 {
         char pattern[4096], text[4096];
