@@ -32,9 +32,9 @@ struct blkup_ahead {
         void *arg;
         pthread_mutex_t lock;
         pthread_cond_t changed;
-        bool is_stopped;     /* under lock, as all below */
-        bool has_first;      /* the first file whose turn came is there */
-        uint64_t held_bytes; /* read ahead, and not done */
+        bool is_stopped;       /* under lock, as all below */
+        uint64_t taking_bytes; /* files whose turn has come, and which are not there yet */
+        uint64_t held_bytes;   /* read ahead, and not done */
         bool has_thread;
         pthread_t thread;
         size_t n;
@@ -73,15 +73,29 @@ static void wait_for_oldest(struct window *w)
         w->n--;
 }
 
-/* Is the file, or what is left of it, still to be read? Before a file it waits while as much as may lie there
- * does, and for the file that is needed first: until then nothing is gained by another. That other turns come
- * later is no reason to wait: it was measured, and took longer. */
-static bool may_go_on(struct blkup_ahead *a, const struct file *f, bool is_start)
+/* The window is for all that is on its way: a slow device is left to those whose turn has come, and one that
+ * is only late has room for both. */
+static bool is_crowded(const struct blkup_ahead *a, uint64_t bytes)
 {
-        bool is_wanted;
+        return a->taking_bytes && a->taking_bytes + bytes > WINDOW_BYTES;
+}
+
+/* Is the file, or what is left of it, still to be read? Waits until there is room for n bytes of it, and
+ * before a file also while as much as may lie there does. */
+static bool may_go_on(struct blkup_ahead *a, const struct file *f, struct window *w, uint64_t n,
+                      bool is_start)
+{
+        bool is_wanted, drains;
 
         (void) pthread_mutex_lock(&a->lock);
-        while (!a->is_stopped && is_start && !f->is_taken && (!a->has_first || a->held_bytes >= HELD_BYTES))
+        drains = is_crowded(a, w->bytes + n);
+        (void) pthread_mutex_unlock(&a->lock);
+        /* Ends: each turn takes one away. What has come meanwhile is only known afterwards. */
+        while (w->n && (drains || w->n == WINDOW_PARTS || w->bytes + n > WINDOW_BYTES))
+                wait_for_oldest(w);
+        (void) pthread_mutex_lock(&a->lock);
+        while (!a->is_stopped && !f->is_taken &&
+               (is_crowded(a, w->bytes + n) || (is_start && a->held_bytes >= HELD_BYTES)))
                 (void) pthread_cond_wait(&a->changed, &a->lock);
         is_wanted = !a->is_stopped && !f->is_taken;
         (void) pthread_mutex_unlock(&a->lock);
@@ -92,7 +106,7 @@ static void read_file(struct blkup_ahead *a, struct file *f, struct window *w)
 {
         BLKUP_CLEANUP_CLOSE int fd = -1;
 
-        if (!may_go_on(a, f, true))
+        if (!may_go_on(a, f, w, 0, true))
                 return;
         fd = blkup_host_open(a->root, f->is.path + 1, O_RDONLY);
         if (fd < 0)
@@ -102,10 +116,10 @@ static void read_file(struct blkup_ahead *a, struct file *f, struct window *w)
         a->held_bytes += f->is.bytes;
         (void) pthread_mutex_unlock(&a->lock);
         /* Ends: at grows. What is in the cache already is not read again: the kernel looks. */
-        for (uint64_t at = 0, n; at < f->is.bytes && (at == 0 || may_go_on(a, f, false)); at += n) {
+        for (uint64_t at = 0, n; at < f->is.bytes; at += n) {
                 n = f->is.bytes - at < CHUNK_BYTES ? f->is.bytes - at : CHUNK_BYTES;
-                while (w->n && (w->n == WINDOW_PARTS || w->bytes + n > WINDOW_BYTES))
-                        wait_for_oldest(w);
+                if (!may_go_on(a, f, w, n, false))
+                        return;
                 (void) posix_fadvise(fd, (off_t) at, (off_t) n, POSIX_FADV_WILLNEED);
                 w->asked[(w->first + w->n++) % WINDOW_PARTS] =
                         (struct asked){ fcntl(fd, F_DUPFD_CLOEXEC, 3), at + n, n };
@@ -180,11 +194,12 @@ void blkup_ahead_take(struct blkup_ahead *a, size_t file, int fd)
 
         (void) pthread_mutex_lock(&a->lock);
         f->is_taken = true;
+        a->taking_bytes += f->is.bytes;
         (void) pthread_mutex_unlock(&a->lock);
         (void) posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
         wait_for(fd, f->is.bytes);
         (void) pthread_mutex_lock(&a->lock);
-        a->has_first = true;
+        a->taking_bytes -= f->is.bytes;
         (void) pthread_cond_signal(&a->changed);
         (void) pthread_mutex_unlock(&a->lock);
 }

@@ -88,8 +88,8 @@ static bool is_of_class(const char *name, size_t n, unsigned char c)
         return false;
 }
 
-/* p stands behind a bracket that opens. Returns what is behind the one that closes, NULL when none does: then the
- * bracket is a letter like others. */
+/* p stands behind a bracket that opens. Returns what is behind the one that closes, NULL when none does: then
+ * the bracket is a letter like others. */
 static const char *match_set(const char *p, unsigned char c, bool *ret)
 {
         bool is_not = *p == '!' || *p == '^', is_in = false;
@@ -150,7 +150,8 @@ bool blkup_module_matches(const char *pattern, const char *text)
         /* Behind the last star, and what it has not swallowed yet: only that one need give way. */
         const char *star = NULL, *left = NULL;
 
-        for (;;) { /* ends: text or left grows with each turn, and when pattern goes back it is left that has */
+        for (;;) { /* ends: text or left grows with each turn, and when pattern goes back it is left that has
+                    */
                 if (*pattern == '*') {
                         star = ++pattern;
                         left = text;

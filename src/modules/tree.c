@@ -212,7 +212,8 @@ int blkup_modules_lookup(const struct blkup_modules *m, const char *request, blk
 
         *ret_by_name = false;
         for (size_t i = 0; c->by_kind[BLKUP_MODCONF_ALIAS] && r == 0 && i < c->n; i++)
-                if (c->lines[i].kind == BLKUP_MODCONF_ALIAS && blkup_module_matches(c->lines[i].name, request)) {
+                if (c->lines[i].kind == BLKUP_MODCONF_ALIAS &&
+                    blkup_module_matches(c->lines[i].name, request)) {
                         r = found(arg, c->lines[i].text, strlen(c->lines[i].text));
                         any = true;
                 }
