@@ -8,8 +8,12 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "host/hostfile.h"
 #include "mount/kmsg.h"
+
+/* Nothing is said in so short a time that could be mistaken. */
+#define JUST_OPENED_NS UINT64_C(1000000)
 
 void blkup_kmsg_init(struct blkup_kmsg *k, const char *path)
 {
@@ -19,29 +23,33 @@ void blkup_kmsg_init(struct blkup_kmsg *k, const char *path)
                               O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (k->fd >= 0 && lseek(k->fd, 0, SEEK_END) < 0)
                 k->fd = blkup_close(k->fd);
+        k->opened_ns = blkup_now_ns();
 }
 
 void blkup_kmsg_close(struct blkup_kmsg *k)
 {
         k->fd = blkup_close(k->fd);
-        for (size_t i = 0; i < k->n; i++)
-                free(k->lines[i]);
+        for (size_t i = k->first; i < k->n; i++)
+                free(k->lines[i - k->first]);
         free(k->lines);
         k->lines = NULL;
-        k->n = k->cap = 0;
+        k->n = k->first = k->cap = 0;
         (void) pthread_mutex_destroy(&k->lock);
 }
 
-size_t blkup_kmsg_mark(struct blkup_kmsg *k)
+/* The older half makes room: a run that stays for months goes on to hear. */
+static int make_room(struct blkup_kmsg *k)
 {
-        size_t n;
+        size_t kept = k->n - k->first, drop = kept / 2;
 
-        if (k->fd < 0)
-                return 0;
-        (void) pthread_mutex_lock(&k->lock);
-        n = k->n;
-        (void) pthread_mutex_unlock(&k->lock);
-        return n;
+        if (kept < BLKUP_KMSG_MAX_LINES)
+                return blkup_host_reserve((void **) &k->lines, &k->cap, kept, sizeof(*k->lines),
+                                          BLKUP_KMSG_MAX_LINES);
+        for (size_t i = 0; i < drop; i++)
+                free(k->lines[i]);
+        memmove(k->lines, k->lines + drop, (kept - drop) * sizeof(*k->lines));
+        k->first += drop;
+        return 0;
 }
 
 /* "6,339,5140900,-;text\n KEY=value\n": keeps the text. */
@@ -58,12 +66,11 @@ static void keep_record(struct blkup_kmsg *k, char *record)
         n = strlen(text);
         if (n >= 4 && strcmp(text + n - 4, "\\x0a") == 0)
                 text[n - 4] = '\0';
-        if (blkup_host_reserve((void **) &k->lines, &k->cap, k->n, sizeof(*k->lines), BLKUP_KMSG_MAX_LINES) <
-            0)
+        if (make_room(k) < 0)
                 return;
         copy = strdup(text);
         if (copy)
-                k->lines[k->n++] = copy;
+                k->lines[k->n++ - k->first] = copy;
 }
 
 static void read_new(struct blkup_kmsg *k)
@@ -82,6 +89,21 @@ static void read_new(struct blkup_kmsg *k)
                 record[n] = '\0';
                 keep_record(k, record);
         }
+}
+
+size_t blkup_kmsg_mark(struct blkup_kmsg *k)
+{
+        size_t n;
+
+        if (k->fd < 0)
+                return 0;
+        (void) pthread_mutex_lock(&k->lock);
+        if (k->is_marked || blkup_now_ns() - k->opened_ns > JUST_OPENED_NS)
+                read_new(k);
+        k->is_marked = true;
+        n = k->n;
+        (void) pthread_mutex_unlock(&k->lock);
+        return n;
 }
 
 static bool is_name_char(char c)
@@ -158,10 +180,11 @@ size_t blkup_kmsg_collect(struct blkup_kmsg *k, size_t mark, const char *device,
                 return 0;
         (void) pthread_mutex_lock(&k->lock);
         read_new(k);
-        for (size_t i = mark; i < k->n; i++) {
-                size_t len = strlen(k->lines[i]);
+        for (size_t i = mark < k->first ? k->first : mark; i < k->n; i++) {
+                const char *line = k->lines[i - k->first];
+                size_t len = strlen(line);
 
-                if (!blkup_kmsg_is_about(k->lines[i], device, type) || is_routine(k->lines[i]))
+                if (!blkup_kmsg_is_about(line, device, type) || is_routine(line))
                         continue;
                 n++;
                 if (len + 2 > cap)
@@ -174,7 +197,7 @@ size_t blkup_kmsg_collect(struct blkup_kmsg *k, size_t mark, const char *device,
                         memmove(ret, ret + drop, used - drop);
                         used -= drop;
                 }
-                memcpy(ret + used, k->lines[i], len);
+                memcpy(ret + used, line, len);
                 used += len;
                 ret[used++] = '\n';
                 ret[used] = '\0';
