@@ -42,6 +42,7 @@ enum blkup_lazyinit_refusal {
         BLKUP_LAZYINIT_UNKNOWN_RO_COMPAT,
         BLKUP_LAZYINIT_BOTH_CHECKSUMS,
         BLKUP_LAZYINIT_TRUNCATED,
+        BLKUP_LAZYINIT_LARGE_SECTORS, /* the device's are larger than the blocks: no kernel mounts it there */
         BLKUP_LAZYINIT_NEEDS_RECOVERY,
         BLKUP_LAZYINIT_ERRORS_RECORDED,
         BLKUP_LAZYINIT_NOT_CLEAN,

@@ -34,6 +34,7 @@ static const struct {
         [BLKUP_LAZYINIT_UNKNOWN_RO_COMPAT] = { "unknown-ro-compat", "a newer version may know them" },
         [BLKUP_LAZYINIT_BOTH_CHECKSUMS] = { "both-checksum-features", "tune2fs -O ^uninit_bg" },
         [BLKUP_LAZYINIT_TRUNCATED] = { "truncated", "make the device as large as its file system was" },
+        [BLKUP_LAZYINIT_LARGE_SECTORS] = { "large-sectors", "it was made for another device" },
         [BLKUP_LAZYINIT_NEEDS_RECOVERY] = { "needs-recovery", "run e2fsck -p, or mount and unmount it" },
         [BLKUP_LAZYINIT_ERRORS_RECORDED] = { "errors-recorded", "run e2fsck -f" },
         [BLKUP_LAZYINIT_NOT_CLEAN] = { "not-cleanly-unmounted", "run e2fsck -f" },
@@ -187,6 +188,12 @@ static int prepare(struct one_run *run, struct blkup_error *err)
                                 "it has no group checksums");
                 return 0;
         }
+        if (run->writer->block.info.logical_sector_bytes > run->layout.block_bytes)
+                return blkup_lazy_refuse(&run->refusal, BLKUP_LAZYINIT_LARGE_SECTORS,
+                                         "its blocks of %" PRIu32
+                                         " bytes are smaller than the device's sectors of %" PRIu32,
+                                         run->layout.block_bytes,
+                                         run->writer->block.info.logical_sector_bytes);
         k = blkup_lazy_check_bitmaps(&run->layout, &run->writer->block, o->verify, &run->refusal, err);
         if (k != 0)
                 return k < 0 ? blkup_wrap(err, k, "%s", run->path) : k;
@@ -213,8 +220,12 @@ static int make_list(struct one_run *run, struct blkup_error *err)
         f->result = run->result;
         f->device = run->path;
         f->zero = (struct blkup_lazy_zero){
-                .writer = run->writer, .strategy = run->o->strategy, .allocation = run->o->allocation,
-                .in_flight = run->o->in_flight, .stop = run->o->stop, .one_at_a_time = run->o->background,
+                .writer = run->writer,
+                .strategy = run->o->strategy,
+                .allocation = run->o->allocation,
+                .in_flight = run->o->in_flight,
+                .stop = run->o->stop,
+                .one_at_a_time = run->o->background,
                 .may_be_thin = blkup_lazy_guard_may_be_thin(&run->guard, run->o->root),
         };
         if (run->o->background) {
@@ -300,11 +311,16 @@ static int run_all(struct one_run *run, struct blkup_error *err)
         if (k == 0 && result->has_group_checksums)
                 k = make_list(run, err);
         result->plan_ns = blkup_now_ns() - start;
-        blkup_trace_add(run->o->trace, &(struct blkup_span){
-                .kind = BLKUP_SPAN_PROBE, .lane = run->path, .name = "plan", .start_ns = start,
-                .end_ns = blkup_now_ns(), .error = k < 0 ? k : 0,
-                .detail = k == 1 ? blkup_lazyinit_refusal_name(run->refusal.what) : NULL,
-        });
+        blkup_trace_add(run->o->trace,
+                        &(struct blkup_span){
+                                .kind = BLKUP_SPAN_PROBE,
+                                .lane = run->path,
+                                .name = "plan",
+                                .start_ns = start,
+                                .end_ns = blkup_now_ns(),
+                                .error = k < 0 ? k : 0,
+                                .detail = k == 1 ? blkup_lazyinit_refusal_name(run->refusal.what) : NULL,
+                        });
         if (k != 0)
                 return k;
         if (!run->o->only_check && (run->finish.n_todo > 0 || run->finish.n_body > 0))
@@ -313,7 +329,8 @@ static int run_all(struct one_run *run, struct blkup_error *err)
                 return k;
         result->outcome = result->groups_left > 0 || result->was_stopped ||
                                           (run->o->only_check && run->finish.n_todo > 0)
-                                  ? BLKUP_LAZYINIT_LEFT : BLKUP_LAZYINIT_DONE;
+                                  ? BLKUP_LAZYINIT_LEFT
+                                  : BLKUP_LAZYINIT_DONE;
         return 0;
 }
 
@@ -322,7 +339,10 @@ int blkup_lazyinit_run(const char *path, const struct blkup_lazyinit_options *o,
 {
         static const struct blkup_lazyinit_options defaults;
         struct one_run run = {
-                .path = path, .o = o ? o : &defaults, .result = ret, .guard = { .fd = -1, .disk_fd = -1 },
+                .path = path,
+                .o = o ? o : &defaults,
+                .result = ret,
+                .guard = { .fd = -1, .disk_fd = -1 },
         };
         int k;
 
