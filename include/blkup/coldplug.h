@@ -226,6 +226,14 @@ struct blkup_coldplug_module {
         const char *text;
 };
 
+/* Two devices that carry the same, of which one was in use when the other came. */
+struct blkup_coldplug_copy {
+        const char *device; /* that came */
+        const char *other;  /* that is in use */
+        const char *of;     /* what has it: where it is mounted, the array, the group, the mapping */
+        const char *text;
+};
+
 /* The chain that decided how long it took. */
 struct blkup_coldplug_link {
         const char *stage; /* "probe", "wait", "mount" ... */
@@ -245,6 +253,8 @@ struct blkup_coldplug_result {
         size_t n_modules; /* loaded */
         const struct blkup_coldplug_module *bad_modules;
         size_t n_bad_modules;
+        const struct blkup_coldplug_copy *copies; /* some 64 at most */
+        size_t n_copies;
         uint64_t n_events, n_overflows; /* of the kernel: taken; how often some were lost */
         uint64_t start_ns, end_ns;
         const char *hibernation; /* the device with a hibernation image; NULL: none was seen */

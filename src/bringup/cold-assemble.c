@@ -226,10 +226,41 @@ static int run_md(struct blkup_pool *p, uint32_t node, unsigned worker, void *ar
         return 0;
 }
 
+static bool is_member(const struct blkup_cold_device *d, const char *type)
+{
+        return d->is_over && blkup_cold_is_here(d) && d->d.probe.state == BLKUP_COLDPLUG_DONE && d->d.type &&
+               strcmp(d->d.type, type) == 0 && d->d.bar == BLKUP_COLDPLUG_MEMBER && !d->d.is_image;
+}
+
+/* mdadm would take the one that it is given first. One that came later has been told. */
+static bool has_copy(struct blkup_coldplug *c, struct blkup_cold_set *set, const struct blkup_cold_device *d)
+{
+        char why[512];
+
+        for (size_t i = 0; i < c->n_devices; i++) {
+                const struct blkup_cold_device *o = c->devices[i];
+
+                if (o == d || o->is_aside || !is_member(o, "linux_raid_member") || !blkup_cold_is_copy(o, d))
+                        continue;
+                if (!o->is_taken) {
+                        (void) snprintf(
+                                why, sizeof(why),
+                                "%s and %s are the same member %s: refused, one may be a copy of the other",
+                                d->index < o->index ? d->d.path : o->d.path,
+                                d->index < o->index ? o->d.path : d->d.path, d->uuid_sub);
+                        blkup_cold_fail_set(c, set, BLKUP_COLDPLUG_REFUSED, -ENOTUNIQ, why);
+                }
+                return true;
+        }
+        return false;
+}
+
 static void add_md(struct blkup_coldplug *c, struct blkup_cold_device *d)
 {
         struct blkup_cold_set *set = d->d.uuid ? blkup_cold_get_set(c, BLKUP_COLDPLUG_MD, d->d.uuid) : NULL;
 
+        if (set && has_copy(c, set, d))
+                return; /* looked at again when something goes */
         d->is_taken = true;
         if (!set)
                 return;
@@ -300,12 +331,6 @@ void blkup_cold_read_member(struct blkup_cold_device *d, bool is_md)
         else
                 (void) blkup_lvm_text_free(t);
         (void) pthread_mutex_unlock(&c->lock);
-}
-
-static bool is_member(const struct blkup_cold_device *d, const char *type)
-{
-        return d->is_over && blkup_cold_is_here(d) && d->d.probe.state == BLKUP_COLDPLUG_DONE && d->d.type &&
-               strcmp(d->d.type, type) == 0 && d->d.bar == BLKUP_COLDPLUG_MEMBER && !d->d.is_image;
 }
 
 /* As libudev's udev_queue_get_udev_is_active() asks. */
@@ -787,6 +812,10 @@ void blkup_cold_assemble_due(struct blkup_coldplug *c, uint64_t now, uint64_t *n
 
                 if (!set->grace_until_ns || set->is_begun)
                         continue;
+                if (set->s.step.state == BLKUP_COLDPLUG_REFUSED) {
+                        blkup_cold_end_grace(c, set);
+                        continue;
+                }
                 if (set->grace_until_ns > now) {
                         if (set->grace_until_ns < *next)
                                 *next = set->grace_until_ns;

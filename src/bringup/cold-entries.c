@@ -210,14 +210,14 @@ bool blkup_cold_is_node(const struct blkup_coldplug *c, const struct blkup_cold_
 
 /* Something that stands under another device carries the same tag as that one, which is the one that is
  * meant; a snapshot has its origin's. */
-static bool counts(const struct blkup_cold_device *d)
+bool blkup_cold_counts(const struct blkup_cold_device *d)
 {
         return d->d.bar != BLKUP_COLDPLUG_HELD && d->d.bar != BLKUP_COLDPLUG_MULTIPATH &&
                d->d.bar != BLKUP_COLDPLUG_SNAPSHOT;
 }
 
 /* Members of one btrfs: the same UUID, each with its own UUID_SUB. */
-static bool belong_together(const struct blkup_cold_device *a, const struct blkup_cold_device *b)
+bool blkup_cold_belong_together(const struct blkup_cold_device *a, const struct blkup_cold_device *b)
 {
         return a->d.type && b->d.type && strcmp(a->d.type, "btrfs") == 0 && strcmp(b->d.type, "btrfs") == 0 &&
                a->uuid_sub && b->uuid_sub && strcmp(a->uuid_sub, b->uuid_sub) != 0;
@@ -232,12 +232,12 @@ static int find_tag(struct blkup_coldplug *c, const char *name, const char *valu
         for (size_t i = 0; i < c->n_devices; i++) {
                 if (!blkup_cold_carries(c->devices[i], name, value))
                         continue;
-                if (!counts(c->devices[i])) {
+                if (!blkup_cold_counts(c->devices[i])) {
                         if (barred == BLKUP_COLDPLUG_NO_DEVICE)
                                 barred = i;
                 } else if (found == BLKUP_COLDPLUG_NO_DEVICE) {
                         found = i;
-                } else if (!belong_together(c->devices[found], c->devices[i])) {
+                } else if (!blkup_cold_belong_together(c->devices[found], c->devices[i])) {
                         *ret = found;
                         *ret_other = i;
                         return -ENOTUNIQ;

@@ -3,11 +3,11 @@
  * Which device a path below /dev means, where nobody has made a link: without udev there is none of
  * /dev/disk, and /dev/mapper and /dev/GROUP have what the tools themselves put there.
  *
- *      /dev/mapper/NAME                              device-mapper's own name
- *      /dev/GROUP/VOLUME                             LVM's name for it: GROUP-VOLUME, a hyphen of either doubled
- *      /dev/md/NAME                                  what mdadm called it, or the name that its members carry
- *      /dev/disk/by-{uuid,label,partuuid,partlabel}/ as UUID= and so on
- *      /dev/disk/by-id/{dm-name,dm-uuid,md-name,md-uuid}-
+ *      /dev/mapper/NAME         device-mapper's own name
+ *      /dev/GROUP/VOLUME        LVM's name for it: GROUP-VOLUME, each hyphen of either doubled
+ *      /dev/md/NAME             what mdadm called it, or the name that its members carry
+ *      /dev/disk/by-KIND/VALUE  KIND uuid, label, partuuid, partlabel: as UUID= and so on
+ *      /dev/disk/by-id/         dm-name-, dm-uuid-, md-name-, md-uuid-
  *
  * Names by hardware (the rest of by-id, by-path) are made of what udev's own programs ask the hardware for:
  * those are links or nothing.

@@ -126,6 +126,7 @@ void blkup_cold_set_over(struct blkup_coldplug *c, struct blkup_cold_device *d)
         c->n_open--;
         (void) pthread_cond_broadcast(&c->changed);
         blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_DEVICE, d->index, SIZE_MAX, NULL, NULL);
+        blkup_cold_note_copies(c, d);
         blkup_cold_assemble(c);
         if (c->is_settled)
                 blkup_cold_locate_pending(c);

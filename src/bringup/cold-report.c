@@ -508,6 +508,8 @@ int blkup_cold_report(struct blkup_coldplug *c)
         c->result.n_modules = c->n_modules;
         c->result.bad_modules = c->bad_modules;
         c->result.n_bad_modules = c->n_bad_modules;
+        c->result.copies = c->copies;
+        c->result.n_copies = c->n_copies;
         c->result.entries = c->entries;
         c->result.n_entries = c->n_entries;
         c->result.hibernation = c->hibernation;

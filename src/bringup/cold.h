@@ -187,6 +187,10 @@ struct blkup_coldplug {
         unsigned n_loaders; /* nodes that load */
         struct blkup_coldplug_module *bad_modules;
         size_t n_bad_modules, n_modules, bad_cap;
+
+        /* cold-copies.c */
+        struct blkup_coldplug_copy *copies;
+        size_t n_copies, copy_cap;
 };
 
 /* Who holds a device may read of it what does not change once it is over, without the lock. */
@@ -366,8 +370,18 @@ int blkup_cold_find_missed(struct blkup_coldplug *c);
 bool blkup_cold_carries(const struct blkup_cold_device *d, const char *name, const char *value);
 /* Is there a node or a link at the path, and is it d's? */
 bool blkup_cold_is_node(const struct blkup_coldplug *c, const struct blkup_cold_device *d, const char *path);
+/* Is d meant where another one carries the same tag? One that stands under it is not. */
+bool blkup_cold_counts(const struct blkup_cold_device *d);
+bool blkup_cold_belong_together(const struct blkup_cold_device *a, const struct blkup_cold_device *b);
 /* All that wait for a device, after one has ended. With the lock. */
 void blkup_cold_locate_pending(struct blkup_coldplug *c);
+
+/* cold-copies.c; with the lock. */
+/* Of one type, and with one UUID: of members the same one. */
+bool blkup_cold_is_copy(const struct blkup_cold_device *a, const struct blkup_cold_device *b);
+/* d has answered: does another one that is in use carry the same? */
+void blkup_cold_note_copies(struct blkup_coldplug *c, const struct blkup_cold_device *d);
+void blkup_cold_free_copies(struct blkup_coldplug *c);
 
 /* cold-names.c */
 struct blkup_cold_tag {

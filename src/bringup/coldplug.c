@@ -93,6 +93,7 @@ struct blkup_coldplug *blkup_coldplug_unref(struct blkup_coldplug *c)
         blkup_cold_free_probers(c);
         blkup_cold_free_sets(c);
         blkup_cold_free_modules(c);
+        blkup_cold_free_copies(c);
         blkup_cold_unlisten(c);
         blkup_mounter_unref(c->mounter);
         blkup_mounter_unref(c->careful);

@@ -47,7 +47,7 @@ int blkup_cli_coldplug_exit_code(const struct blkup_coldplug_result *r)
                         bad++;
                 else if (r->n_entries == 0 && !r->is_limited)
                         good++;
-        bad += r->n_missed;
+        bad += r->n_missed + r->n_copies;
         return bad == 0 ? 0 : good > 0 ? BLKUP_CLI_COLDPLUG_EXIT_SOME : BLKUP_CLI_COLDPLUG_EXIT_NONE;
 }
 
@@ -110,6 +110,8 @@ void blkup_cli_coldplug_print_messages(const struct blkup_coldplug_result *r)
         }
         for (size_t i = 0; i < r->n_bad_modules; i++)
                 blkup_cli_error("coldplug", "module %s: %s", r->bad_modules[i].name, r->bad_modules[i].text);
+        for (size_t i = 0; i < r->n_copies; i++)
+                blkup_cli_error("coldplug", "%s", r->copies[i].text);
         for (size_t i = 0; i < r->n_missed; i++)
                 blkup_cli_error("coldplug", "--only %s: no entry of the fstab and no --mount is of it",
                                 r->missed[i]);
@@ -471,6 +473,17 @@ int blkup_cli_coldplug_print_json(const struct blkup_coldplug_result *r, int cod
         blkup_json_begin_array(&j);
         for (size_t i = 0; i < r->n_sets; i++)
                 add_set(&j, r, r->sets[i]);
+        blkup_json_end_array(&j);
+        blkup_json_key(&j, "copies");
+        blkup_json_begin_array(&j);
+        for (size_t i = 0; i < r->n_copies; i++) {
+                blkup_json_begin_object(&j);
+                add_string(&j, "device", r->copies[i].device);
+                add_string(&j, "other", r->copies[i].other);
+                add_string(&j, "of", r->copies[i].of);
+                add_string(&j, "text", r->copies[i].text);
+                blkup_json_end_object(&j);
+        }
         blkup_json_end_array(&j);
         add_modules(&j, r);
         blkup_json_key(&j, "events");

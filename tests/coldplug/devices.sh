@@ -91,6 +91,27 @@ coldplug -T empty --ignore-hibernation --wait 20 --mount "LABEL=one-$tag:$work/a
 wait
 is '--wait' "$(entry "LABEL=one-$tag" .state)" mounted
 
+# A copy that comes when the first is mounted: told with both names, and in the exit status.
+ext4 first.img 16M -L "first-$tag"
+cp first.img copy.img
+attach first.img >first.txt
+cat >fstab <<END
+LABEL=first-$tag $work/at/one ext4 defaults 0 0
+LABEL=absent-$tag $work/at/three ext4 nofail 0 0
+END
+(
+        for ((i = 0; i < 200; i++)); do mounted at/one && break; sleep 0.05; done
+        attach copy.img >copy.txt
+) &
+coldplug -T fstab --ignore-hibernation --wait 5
+wait
+exits 'a copy comes later' 64
+is 'a copy comes later: the first stays' "$(entry "LABEL=first-$tag" .state)" mounted
+is 'a copy comes later: it is told' "$(jq -r '.copies[] | .device + " " + .other + " " + .of' out.json)" \
+        "$(<copy.txt) $(<first.txt) $work/at/one"
+has 'a copy comes later: in words' "$(<err.txt)" "$(<copy.txt) and $(<first.txt) both carry LABEL=first-$tag"
+umount at/one
+
 # In little memory: the address space is large, what is touched is not.
 case $(nm "$real_blkup" 2>/dev/null | grep -c __asan_init) in
 0) is 'memory' "$(jq '.peak_bytes <= 8388608' out.json)" true ;;

@@ -86,6 +86,11 @@ static void say_more(struct world *w, const char *action, size_t i, const char *
         assert_int_equal(send(w->uevents, text, (size_t) n + 1, 0), n + 1);
 }
 
+static void *nothing(void *arg)
+{
+        return arg;
+}
+
 /* Somebody may still read what was there before. */
 static void set_content(struct world *w, size_t i, enum content content, unsigned id)
 {
@@ -422,6 +427,90 @@ static void a_locked_volume_is_plugged_again(void **state)
         stop(&s);
 }
 
+/* Of what is mounted, in an array, in a group, unlocked: told with both names, once, and given to nobody. */
+static void a_copy_comes_later(void **state)
+{
+        static const struct {
+                const char *copy, *of, *text;
+        } copies[] = {
+                { "sdn", "sda",
+                  "/dev/sdn and /dev/sda both carry UUID=00000000-0000-4000-8000-000000000001, and /plain "
+                  "has" },
+                { "sdd", "sdc", "/dev/sdd and /dev/sdc both carry UUID=41414141-" },
+                { "sdg", "sdf", "and vg has /dev/sdf already" },
+                { "sdk", "sdj", "and crypt has /dev/sdj already" },
+        };
+        const unsigned n = BLKUP_ARRAY_SIZE(copies);
+        struct stay s;
+        unsigned calls;
+
+        (void) state;
+        start(&s,
+              UUID("01") " /plain ext4 defaults 0 0\n" UUID(
+                      "02") " /array ext4 defaults 0 0\n"
+                            "/dev/vg/lv /group ext4 defaults 0 0\n/dev/mapper/crypt /locked ext4 defaults 0 "
+                            "0\n",
+              "crypt " UUID("10") " /key luks,discard\n");
+        for (const char *const *name =
+                     (const char *const[]){ "sda", "sdb", "sdc", "sde", "sdf", "sdj", NULL };
+             *name; name++)
+                plug(&s.w, index_of(*name), false);
+        go(&s);
+        assert_true(wait_until(&s.w, &s.w.ready, 4));
+        settle();
+        calls = read_one(&s.w, &s.w.n_calls);
+        for (unsigned i = 0; i < n; i++) {
+                s.w.content[index_of(copies[i].copy)] = areas[index_of(copies[i].of)];
+                plug(&s.w, index_of(copies[i].copy), true);
+                assert_true(wait_until(&s.w, &s.w.warnings, i + 1));
+                if (!was_told(&s.w, copies[i].text))
+                        fail_msg("%s", s.w.told);
+        }
+        /* Looked at again, and as it was. */
+        for (unsigned i = 0; i < n; i++)
+                say(&s.w, "change", index_of(copies[i].copy));
+        settle();
+        settle();
+        assert_int_equal(read_one(&s.w, &s.w.warnings), n);
+        /* It goes and comes again. */
+        unplug(&s.w, index_of("sdn"), true);
+        assert_true(wait_until(&s.w, &s.w.gone, 1));
+        plug(&s.w, index_of("sdn"), true);
+        assert_true(wait_until(&s.w, &s.w.warnings, n + 1));
+        assert_int_equal(read_one(&s.w, &s.w.n_calls), calls);
+        assert_int_equal(read_one(&s.w, &s.w.failed), 0);
+        assert_int_equal(eventfd_write(s.stop, 1), 0);
+        assert_int_equal(pthread_join(s.thread, NULL), 0);
+        assert_int_equal(blkup_coldplug_result(s.x.c)->n_copies, n);
+        assert_string_equal(blkup_coldplug_result(s.x.c)->copies[2].of, "vg");
+        assert_int_equal(pthread_create(&s.thread, NULL, nothing, NULL), 0);
+        stop(&s);
+}
+
+/* Two of them before the array is made: neither is given to mdadm. */
+static void a_copy_of_a_member(void **state)
+{
+        struct stay s;
+
+        (void) state;
+        start(&s, UUID("02") " /array ext4 defaults 0 0\n", "");
+        s.x.s.grace_ns = 50 * MS;
+        s.w.content[index_of("sdd")] = areas[index_of("sdc")];
+        plug(&s.w, index_of("sdb"), false);
+        plug(&s.w, index_of("sdc"), false);
+        plug(&s.w, index_of("sdd"), false);
+        go(&s);
+        assert_true(wait_until(&s.w, &s.w.warnings, 1));
+        assert_true(was_told(&s.w, "/dev/sdc and /dev/sdd are the same member 41414141-"));
+        settle();
+        assert_int_equal(read_one(&s.w, &s.w.warnings), 1);
+        assert_int_equal(read_one(&s.w, &s.w.ready), 0);
+        unplug(&s.w, index_of("sdd"), true);
+        assert_true(wait_until(&s.w, &s.w.ready, 1));
+        assert_true(was_told(&s.w, "ready /dev/md0 /array"));
+        stop(&s);
+}
+
 static void a_parent_comes(void **state)
 {
         struct stay s;
@@ -603,6 +692,8 @@ int main(void)
                 cmocka_unit_test(its_holder_goes),
                 cmocka_unit_test(the_key_comes),
                 cmocka_unit_test(a_locked_volume_is_plugged_again),
+                cmocka_unit_test(a_copy_comes_later),
+                cmocka_unit_test(a_copy_of_a_member),
                 cmocka_unit_test(a_parent_comes),
                 cmocka_unit_test(it_answers_after_all),
                 cmocka_unit_test(what_somebody_unmounts_stays_so),
