@@ -13,7 +13,7 @@ DEPENDENCIES=(
         'libc6-dev        build  headers; gcc only recommends it'
         'meson            build  the build description'
         'ninja-build      build  what meson writes for'
-        'pkg-config       build  finds the libraries below'
+        'pkg-config       build  finds the libraries below, and in tests our own'
         'libsmartcols-dev build  tables with the column habits of lsblk'
         'libext2fs-dev    build  headers: lazyinit asks the library before it writes'
         'scdoc            build  manual pages'

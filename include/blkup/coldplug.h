@@ -36,9 +36,10 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
-struct blkup_block;
-struct blkup_crypttab;
+struct blkup_block;    /* blkup/block.h */
+struct blkup_crypttab; /* blkup/crypttab.h */
 struct blkup_error;
 struct blkup_module_backend;
 struct blkup_trace;
@@ -107,7 +108,8 @@ struct blkup_coldplug_settings {
         /* Stay until stop_fd can be read: what comes later is brought up too, and what goes is told. */
         bool is_watch;
         int stop_fd;      /* -1: none; looked at with is_watch alone */
-        int uevent_fd;    /* 0: a socket of our own; -1: none; else who tells of devices (host/uevent.h) */
+        int uevent_fd;    /* 0: a socket of our own; -1: none; else a socket on which uevents come as
+                           * the kernel sends them: for tests */
         int uevent_bytes; /* of our own socket; 0: the usual */
         bool no_modules;  /* load none */
         bool no_assembly; /* no md, LVM and LUKS; btrfs as the kernel has it */
@@ -275,6 +277,7 @@ int blkup_coldplug_run(const struct blkup_coldplug_settings *s, struct blkup_col
 const struct blkup_coldplug_result *blkup_coldplug_result(const struct blkup_coldplug *c);
 struct blkup_coldplug *blkup_coldplug_unref(struct blkup_coldplug *c); /* NULL-safe, returns NULL */
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

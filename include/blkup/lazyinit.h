@@ -26,6 +26,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 struct blkup_error;
 struct blkup_trace;
@@ -200,6 +201,7 @@ struct blkup_lazyinit_sim_result {
 /* -EINVAL: hz 0 or above 100000, no groups, a time or multiplier that overflows. */
 int blkup_lazyinit_simulate(const struct blkup_lazyinit_sim *s, struct blkup_lazyinit_sim_result *ret);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

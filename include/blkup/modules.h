@@ -22,6 +22,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 struct blkup_error;
 struct blkup_trace;
@@ -241,6 +242,7 @@ int blkup_module_check_run(struct blkup_module_check *c, char *const *files, siz
                            struct blkup_module_verdict *ret, struct blkup_module_check_stats *stats,
                            struct blkup_error *err);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

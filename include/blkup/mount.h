@@ -22,6 +22,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 struct blkup_mounter; /* opaque */
 struct blkup_trace;
@@ -256,6 +257,7 @@ void blkup_umount_results_free(struct blkup_mount_result *r, size_t n);
 /* Is type in a list as -t takes it ("ext4,xfs", "noext4,xfs")? NULL list: yes. */
 bool blkup_mount_is_in_types(const char *list, const char *type);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -21,6 +21,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 struct blkup_probe;
 struct blkup_trace;
@@ -168,7 +169,7 @@ struct blkup_open_options {
 int blkup_probe_path(struct blkup_probe *p, const char *path, const struct blkup_open_options *o,
                      enum blkup_verdict *ret, struct blkup_error *err);
 
-/* The same on an open block handle (src/block), which stays the caller's. */
+/* The same on an open block handle (blkup/block.h), which stays the caller's. */
 int blkup_probe_block(struct blkup_probe *p, struct blkup_block *b, enum blkup_verdict *ret,
                       struct blkup_error *err);
 
@@ -270,6 +271,7 @@ const char *blkup_probe_type_name(size_t i);
 /* The word for one usage bit ("filesystem", "raid", "crypto", "other"); NULL for anything else. */
 const char *blkup_usage_name(enum blkup_usage usage);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -30,6 +30,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 struct blkup_error;
 
@@ -183,6 +184,7 @@ void blkup_rwsem_downgrade(struct blkup_rwsem *sem);
  * as for write lock. */
 int blkup_rwsem_try_upgrade(struct blkup_rwsem *sem);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

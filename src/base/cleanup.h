@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <blkup/error.h> /* BLKUP_MUST_CHECK */
+
 #define BLKUP_CLEANUP(f) __attribute__((cleanup(f)))
 
 /* close(2) that keeps errno, so that it may stand on an error path. Always returns -1, to be assigned:
@@ -67,7 +69,6 @@ static inline int blkup_take_fd(int *fd)
                 had_;                       \
         })
 
-#define BLKUP_MUST_CHECK __attribute__((warn_unused_result))
 #define BLKUP_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 #define BLKUP_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 

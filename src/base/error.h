@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * An error that its caller owns: fixed size, so that it can be filled when memory is exhausted.
- * Functions that take one accept NULL. Not thread-safe: one error belongs to one thread. errno is left as it
- * was, and the old message may be an argument of the new one. Control characters become blanks or '?'.
+ * Filling the caller's error (blkup/error.h). errno is left as it was, and the old message may be an argument
+ * of the new one. Control characters become blanks or '?'.
  */
 #ifndef BLKUP_BASE_ERROR_H
 #define BLKUP_BASE_ERROR_H
@@ -10,12 +9,9 @@
 #include <stdarg.h>
 #include <stdint.h>
 
-#include "base/cleanup.h"
+#include <blkup/error.h>
 
-struct blkup_error {
-        int code;          /* negative errno, 0 = none */
-        char message[512]; /* one line, no newline, always NUL-terminated; cut with "..." when too long */
-};
+#include "base/cleanup.h"
 
 /* Sets code and message, returns code: `return blkup_fail(err, -EINVAL, "size %" PRIu64 ...)`.
  * err may be NULL. */
