@@ -157,7 +157,9 @@ struct blkup_coldplug_step {
         uint64_t start_ns, end_ns;  /* 0: did not start */
         uint64_t bytes, reads;      /* probe */
         unsigned worker;            /* thread that did it */
-        char *text;                 /* why; NULL: nothing to say */
+        /* Why; NULL: nothing to say. Of what failed, was refused or timed out there is one, while there is
+         * memory. */
+        char *text;
 };
 
 /* Why a device is never written to. */

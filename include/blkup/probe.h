@@ -258,7 +258,7 @@ const char *blkup_rule_text(enum blkup_rule rule);
 void blkup_probe_stats(const struct blkup_probe *p, struct blkup_io_stats *ret);
 
 /* One line that says what could not be read ("read error at 65536: Input/output error"), or "" when all was
- * well. */
+ * well; never "" after BLKUP_VERDICT_UNKNOWN. */
 const char *blkup_probe_trouble(const struct blkup_probe *p);
 
 /* Size in bytes of the area that was looked at in the last run. */

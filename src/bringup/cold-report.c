@@ -90,6 +90,28 @@ static int explain(struct blkup_coldplug *c)
         return r;
 }
 
+/* Who reads a failure wants to know why: where memory ran out, or somebody below had no word for it, it is at
+ * least the errno that is told. */
+static void give_reason(struct blkup_coldplug_step *s)
+{
+        const bool has_failed = s->state == BLKUP_COLDPLUG_FAILED || s->state == BLKUP_COLDPLUG_REFUSED ||
+                                s->state == BLKUP_COLDPLUG_TIMED_OUT;
+
+        if (has_failed && (!s->text || *s->text == '\0'))
+                blkup_cold_say(s, "%s", s->error < 0 ? strerror(-s->error) : "no reason is known");
+}
+
+static void give_reasons(struct blkup_coldplug *c)
+{
+        for (size_t i = 0; i < c->n_devices; i++)
+                give_reason(&c->devices[i]->d.probe);
+        for (size_t i = 0; i < c->n_sets; i++)
+                give_reason(&c->sets[i]->s.step);
+        for (size_t i = 0; i < c->n_entries; i++)
+                for (size_t k = 0; k < BLKUP_COLDPLUG_STAGES; k++)
+                        give_reason(&c->entries[i].steps[k]);
+}
+
 /* Whether the kernel's thread has gone on meanwhile. */
 static void watch_kernel(struct blkup_coldplug *c)
 {
@@ -483,6 +505,7 @@ int blkup_cold_report(struct blkup_coldplug *c)
                 return r;
         }
         watch_kernel(c);
+        give_reasons(c);
         judge(c);
         first_id = blkup_trace_ids(c->s.trace, c->n_before);
         if (c->s.trace)

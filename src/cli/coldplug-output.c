@@ -61,9 +61,12 @@ static const char *name_of(const struct blkup_coldplug_entry *e)
 static void print_step(const char *object, const struct blkup_coldplug_step *s,
                        enum blkup_coldplug_stage stage)
 {
-        if (s->text)
+        /* Without memory for a sentence there is still the errno. */
+        const char *text = s->text && *s->text ? s->text : s->error < 0 ? strerror(-s->error) : NULL;
+
+        if (text)
                 blkup_cli_error("coldplug", "%s: %s: %s: %s", object, blkup_coldplug_stage_name(stage),
-                                blkup_coldplug_state_name(s->state), blkup_cli_without_name(s->text, object));
+                                blkup_coldplug_state_name(s->state), blkup_cli_without_name(text, object));
         else
                 blkup_cli_error("coldplug", "%s: %s: %s", object, blkup_coldplug_stage_name(stage),
                                 blkup_coldplug_state_name(s->state));

@@ -41,6 +41,7 @@ struct child {
         pid_t pid;
         bool is_new;      /* the child has not answered yet */
         bool is_open;     /* it could not be shut in */
+        bool was_dead;    /* it had served others, and ended before it said a word of this one */
         int cpu;          /* that the child was put on; -1: none */
         uint64_t busy_ns; /* since it was started; no more of it was its own */
         int timeout_ms;
@@ -77,16 +78,20 @@ static bool tell(const struct child *c, char word)
         return n == 1;
 }
 
-/* One byte from the child; 0 when it died or takes too long. */
+/* What hear() answers in the place of a child. */
+#define DEAD   '\0'
+#define SILENT '\1'
+
+/* One byte from the child; or that it died, or takes too long. */
 static char hear(const struct child *c)
 {
-        char word = 0;
+        char word = DEAD;
         ssize_t n;
 
         do
                 n = recv(c->fd, &word, 1, 0);
         while (n < 0 && errno == EINTR);
-        return n == 1 ? word : (char) 0;
+        return n == 1 ? word : n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? SILENT : DEAD;
 }
 
 /* For each wait of its own: a signal in between begins it anew. */
@@ -395,7 +400,9 @@ static void post(struct child *c, const struct blkup_probe *p, const uint8_t *fr
 static bool serve(struct child *c, struct blkup_probe *p, char word)
 {
         struct blkup_cage_shared *s = c->shared;
+        bool may_be_dead = !c->is_new;
 
+        c->was_dead = false;
         memcpy(s->excluded, p->excluded, sizeof(s->excluded));
         s->usages = p->usages;
         s->flags = p->flags;
@@ -408,10 +415,12 @@ static bool serve(struct child *c, struct blkup_probe *p, char word)
         tell_block(s, p->block);
         for (;;) { /* ends: each turn costs the child bytes, rounds or lines, which its engine has budgets for
                     */
-                if (!tell(c, word))
-                        return false;
+                char heard = tell(c, word) ? hear(c) : DEAD;
+
+                c->was_dead = may_be_dead && heard == DEAD;
+                may_be_dead = false;
                 word = BLKUP_CAGE_ANSWER;
-                switch (hear(c)) {
+                switch (heard) {
                 case BLKUP_CAGE_READ:
                         /* A child that goes on reading beyond its budget is no engine any more. */
                         if (p->stats.bytes > 2 * p->budget + (64U << 20) || !serve_reads(c, p))
@@ -441,6 +450,11 @@ static bool converse(struct child *c, struct blkup_probe *p, char word)
         uint64_t start_ns = blkup_now_ns();
         bool is_good = serve(c, p, word);
 
+        /* What it died of may be the one before, whose answer it gave first: this one is told to another. */
+        if (c->was_dead) {
+                bury(c);
+                is_good = start(c) == 0 && serve(c, p, word);
+        }
         c->busy_ns += blkup_now_ns() - start_ns;
         return is_good;
 }

@@ -231,6 +231,9 @@ static void run(struct blkup_probe *p, struct blkup_block *b, const char *lane)
         p->block = b;
         p->lane = lane;
         look(p);
+        /* The engine always says why; a child that was taken over need not. */
+        if (p->verdict == BLKUP_VERDICT_UNKNOWN && p->trouble[0] == '\0')
+                (void) snprintf(p->trouble, sizeof(p->trouble), "damaged: no answer, and no reason for that");
         judge_features(p);
         if (p->area_at == 0 && p->area_size == 0 && !(p->flags & BLKUP_PROBE_NO_PART_ENTRY))
                 blkup_part_entry_find(p);

@@ -24,6 +24,7 @@
 #include "block/memory.h"
 #include "bringup/crypttab.h"
 #include "cold-disks.h"
+#include "cold-reasons.h"
 #include "fake-root.h"
 
 #define MS UINT64_C(1000000)
@@ -111,17 +112,19 @@ static inline void make_folder(const struct fake_root *f, size_t i)
 
 static inline uint64_t draw(struct world *w)
 {
+        uint64_t x;
+
+        (void) pthread_mutex_lock(&w->lock);
         w->seed = w->seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
-        return w->seed >> 33;
+        x = w->seed >> 33;
+        (void) pthread_mutex_unlock(&w->lock);
+        return x;
 }
 
 static inline void dawdle(struct world *w)
 {
-        uint64_t x;
+        uint64_t x = draw(w);
 
-        (void) pthread_mutex_lock(&w->lock);
-        x = draw(w);
-        (void) pthread_mutex_unlock(&w->lock);
         if (w->delay_us > 0 && x % 3 > 0)
                 blkup_sleep_until_ns(blkup_now_ns() + (x / 3 % w->delay_us) * 1000, NULL);
 }

@@ -115,6 +115,11 @@ static void stop_ends_the_wait(void **state)
         uint64_t from = blkup_now_ns();
 
         (void) state;
+#ifdef __SANITIZE_THREAD__
+        /* It keeps a signal for the next call that it knows, and this one it does not. */
+        print_message("SKIP: ThreadSanitizer delivers no signal during clock_nanosleep()\n");
+        skip();
+#endif
         /* Again every 20 ms, because the first signal may come before the sleep has begun. */
         arm(on_alarm_stop, 20);
         blkup_sleep_until_ns(from + 60000 * MS, &stop);

@@ -197,6 +197,7 @@ static void same_result_in_any_order(void **state)
                 w.delay_us = i % 4 * 700;
                 reset(&w, true);
                 assert_int_equal(blkup_coldplug_run(&s, &c, NULL), 0);
+                have_reasons(blkup_coldplug_result(c));
                 check_path(blkup_coldplug_result(c), s.trace);
                 describe(&w, blkup_coldplug_result(c), out, sizeof(out));
                 if (strcmp(out, expected) != 0)
@@ -279,6 +280,7 @@ static void hot_plug_in_any_order(void **state)
                 assert_int_equal(eventfd_write(stop, 1), 0);
                 assert_int_equal(pthread_join(thread, NULL), 0);
                 assert_int_equal(x.code, 0);
+                have_reasons(blkup_coldplug_result(x.c));
                 describe(&w, blkup_coldplug_result(x.c), out, sizeof(out));
                 if (strcmp(out, expected) != 0)
                         print_error("run %u\n%s", i, w.told);

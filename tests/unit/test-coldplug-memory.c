@@ -60,8 +60,10 @@ static void bring_up(void **state)
                 r = blkup_coldplug_run(&s, &c, NULL);
                 failed = fail_alloc_disarm();
                 assert_true(r == 0 || r == -ENOMEM);
-                if (r == 0)
+                if (r == 0) {
+                        have_reasons(blkup_coldplug_result(c));
                         whole += blkup_coldplug_result(c)->entries[0].is_ready;
+                }
                 blkup_coldplug_unref(c);
         }
         print_message("%ld allocations\n", n);

@@ -297,6 +297,7 @@ static void a_load_that_hangs_is_left(void **state)
         struct setting *s = *state;
         struct blkup_module_load *l;
         uint64_t start = blkup_now_ns();
+        unsigned at_once;
 
         assert_int_equal(blkup_module_plan_add(s->p, "slow", NULL, NULL), 0);
         assert_int_equal(blkup_module_plan_add(s->p, "big", NULL, NULL), 0);
@@ -305,8 +306,13 @@ static void a_load_that_hangs_is_left(void **state)
         assert_int_equal(result_of(l, "slow")->outcome, BLKUP_MODULE_HUNG);
         assert_int_equal(result_of(l, "big")->outcome, BLKUP_MODULE_LOADED);
         (void) blkup_module_load_free(l);
-        /* The thread still uses the backend of this test. */
-        blkup_sleep_until_ns(start + 700000000u, NULL);
+        /* The thread still uses the backend of this test. Ends: it sleeps 400 ms. */
+        do {
+                blkup_sleep_until_ns(blkup_now_ns() + 1000000u, NULL);
+                (void) pthread_mutex_lock(&s->k.lock);
+                at_once = s->k.at_once;
+                (void) pthread_mutex_unlock(&s->k.lock);
+        } while (at_once > 0);
 }
 
 /* Only the driver itself waits for the probes of others: what it needs, and softdeps, come at once. */
