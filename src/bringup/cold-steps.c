@@ -410,11 +410,14 @@ static enum blkup_coldplug_state state_of(const struct blkup_mount_result *m)
         return m->reason == BLKUP_MOUNT_REASON_HIBERNATED ? BLKUP_COLDPLUG_REFUSED : BLKUP_COLDPLUG_FAILED;
 }
 
-/* May it be mounted at all? Read-only devices are, read-only; under hibernation the mount decides, which
- * knows how each type is mounted without a write. */
-static bool is_barred(enum blkup_coldplug_bar b)
+/* May it be mounted at all? Read-only devices are, read-only; of removable ones what nobody can write to, a
+ * disc; under hibernation the mount decides, which knows how each type is mounted without a write. */
+static bool is_barred(const struct job *j)
 {
-        return b != BLKUP_COLDPLUG_FREE && b != BLKUP_COLDPLUG_READ_ONLY && b != BLKUP_COLDPLUG_HIBERNATED;
+        if (j->bar == BLKUP_COLDPLUG_REMOVABLE)
+                return !j->d->d.type || !blkup_mount_is_read_only_type(j->d->d.type);
+        return j->bar != BLKUP_COLDPLUG_FREE && j->bar != BLKUP_COLDPLUG_READ_ONLY &&
+               j->bar != BLKUP_COLDPLUG_HIBERNATED;
 }
 
 static int do_mount(struct job *j, struct blkup_mount_result *m)
@@ -427,7 +430,8 @@ static int do_mount(struct job *j, struct blkup_mount_result *m)
         };
         int r;
 
-        if (j->bar == BLKUP_COLDPLUG_READ_ONLY && !has_option(j->e, "ro")) {
+        if ((j->bar == BLKUP_COLDPLUG_READ_ONLY || j->bar == BLKUP_COLDPLUG_REMOVABLE) &&
+            !has_option(j->e, "ro")) {
                 if (asprintf(&options, "%s,ro", j->e->options) < 0)
                         return -ENOMEM;
                 q.options = options;
@@ -484,7 +488,7 @@ int blkup_cold_run_mount(struct blkup_pool *p, uint32_t node, unsigned worker, v
 
         (void) p;
         if (!is_settled_before(&j)) {
-                if (is_barred(j.bar)) {
+                if (is_barred(&j)) {
                         refuse(&j);
                         r = -EPERM;
                 } else if (j.d && !j.d->d.type) {

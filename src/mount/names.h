@@ -17,6 +17,9 @@ bool blkup_mount_is_type_name(const char *s);
 /* A type that has no device: its source is a text of its own. */
 bool blkup_mount_is_nodev_type(const char *type);
 
+/* A type that nothing writes to, the kernel's driver having no way to. */
+bool blkup_mount_is_read_only_type(const char *type);
+
 /* A type whose file system is the kernel's and for which nobody has a mount.TYPE. */
 bool blkup_mount_is_plain_type(const char *type);
 

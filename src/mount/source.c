@@ -34,6 +34,16 @@ bool blkup_mount_is_nodev_type(const char *type)
         return strncmp(type, "fuse.", 5) == 0;
 }
 
+bool blkup_mount_is_read_only_type(const char *type)
+{
+        static const char *const types[] = { "iso9660", "squashfs", "erofs", "cramfs", "romfs" };
+
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(types); i++)
+                if (strcmp(types[i], type) == 0)
+                        return true;
+        return false;
+}
+
 bool blkup_mount_is_plain_type(const char *type)
 {
         static const char *const types[] = {

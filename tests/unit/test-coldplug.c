@@ -32,7 +32,7 @@
 #define SECTORS 32768u /* 16 MiB */
 #define MS UINT64_C(1000000)
 
-enum content { EXT4, GARBAGE, BLANK, LUKS, SWAP, HIBERNATED };
+enum content { EXT4, GARBAGE, BLANK, LUKS, SWAP, HIBERNATED, SQUASHFS };
 
 static const struct disk {
         const char *name;
@@ -60,6 +60,7 @@ static const struct disk {
         { .name = "sdo", .content = EXT4, .uuid = 14 },
         { .name = "sdp", .content = BLANK },
         { .name = "sdq", .content = EXT4, .uuid = 15, .groups_left = 7 },
+        { .name = "sr0", .content = SQUASHFS, .is_removable = true },
 };
 
 #define UUID(n) "UUID=00000000-0000-4000-8000-0000000000" n
@@ -83,7 +84,8 @@ static const char fstab_text[] =
         UUID("cd") " /lost ext4 defaults 0 2\n"
         "/dev/sdq /there ext4 defaults 0 2\n"
         "tmpfs /srv/tmp tmpfs size=1m 0 0\n"
-        UUID("01") " /later ext4 noauto 0 0\n";
+        UUID("01") " /later ext4 noauto 0 0\n"
+        "/dev/sr0 /disc auto defaults 0 0\n";
 
 /* ---- what is on the disks ---- */
 
@@ -140,6 +142,13 @@ static void make_area(uint8_t *a, const struct disk *d)
                 break;
         case HIBERNATED:
                 memcpy(a + 4086, "S1SUSPEND\0", 10);
+                break;
+        case SQUASHFS:
+                memcpy(a, "hsqs", 4);
+                put(a + 12, 131072, 4);
+                put(a + 22, 17, 2);
+                put(a + 28, 4, 2);
+                put(a + 40, 4096, 8);
                 break;
         }
 }
@@ -434,6 +443,7 @@ static const char expected[] =
         "/lost 0: failed skipped skipped skipped\n"
         "/there 1: done nothing to do nothing to do already\n"
         "/srv/tmp 1: done nothing to do nothing to do done\n"
+        "/disc 1: done nothing to do nothing to do done\n"
         "check /dev/dm-0\n"
         "check /dev/sda\n"
         "check /dev/sdb\n"
@@ -451,7 +461,9 @@ static const char expected[] =
         "mount /dev/sdc /srv/a/b ext4 defaults\n"
         "mount /dev/sdf /silent ext4 defaults\n"
         "mount /dev/sdh /fixed ext4 defaults,ro\n"
+        "mount /dev/sr0 /disc squashfs defaults,ro\n"
         "mount tmpfs /srv/tmp tmpfs size=1m\n"
+        "mounted /disc\n"
         "mounted /fixed\n"
         "mounted /mapped\n"
         "mounted /silent\n"
@@ -606,6 +618,8 @@ static void trouble_is_named(void **state)
         assert_non_null(strstr(entry_of(r, "/errors")->steps[0].text, "rror"));
         assert_non_null(strstr(entry_of(r, "/twin")->steps[0].text, "/dev/sdj and /dev/sdk both carry"));
         assert_non_null(strstr(entry_of(r, "/stick")->steps[3].text, "removable"));
+        assert_int_equal(entry_of(r, "/disc")->steps[3].state, BLKUP_COLDPLUG_DONE);
+        assert_int_not_equal(find_event(&w, "mount /dev/sr0 /disc squashfs defaults,ro"), UINT32_MAX);
         assert_non_null(strstr(entry_of(r, "/locked")->steps[3].text, "crypto_LUKS"));
         assert_non_null(strstr(entry_of(r, "/broken")->steps[2].text, "fsck.ext4 answered 4: words of fsck"));
         assert_non_null(strstr(entry_of(r, "/broken/child")->steps[3].text, "needs /broken"));
