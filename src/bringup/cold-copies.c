@@ -98,8 +98,9 @@ static const struct blkup_cold_set *set_of(const struct blkup_coldplug *c, const
                 if (kind >= BLKUP_ARRAY_SIZE(types) || strcmp(o->d.type, types[kind]) != 0 ||
                     set->s.step.state == BLKUP_COLDPLUG_REFUSED)
                         continue;
-                if (set->s.kind == BLKUP_COLDPLUG_LVM ? o->lvm_set == set && (set->is_begun || set->is_started)
-                                                      : is_text(o->d.uuid, set->s.uuid))
+                if (set->s.kind == BLKUP_COLDPLUG_LVM
+                            ? o->lvm_set == set && (set->is_begun || set->is_started)
+                            : is_text(o->d.uuid, set->s.uuid))
                         return set;
         }
         return NULL;
