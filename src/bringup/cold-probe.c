@@ -14,6 +14,9 @@
 #include "bringup/cold.h"
 #include "host/hostfile.h"
 
+/* That are put in while a drive is read. */
+#define MAX_MEDIA 4u
+
 static char *copy_of(const struct blkup_probe *p, const char *name)
 {
         const char *value = blkup_probe_lookup(p, name);
@@ -56,6 +59,32 @@ static int probe(struct blkup_coldplug *c, struct blkup_probe *p, const struct b
                 return blkup_probe_path(p, d->d.path, &how, ret, err);
         r = c->ops.open(c->ops.to, d->d.path, &b, err);
         return r < 0 ? r : blkup_probe_block(p, b, ret, err);
+}
+
+static bool take_new_medium(struct blkup_coldplug *c, struct blkup_cold_device *d)
+{
+        bool has;
+
+        (void) pthread_mutex_lock(&c->lock);
+        has = d->has_new_medium;
+        d->has_new_medium = false;
+        (void) pthread_mutex_unlock(&c->lock);
+        return has;
+}
+
+/* Of one medium: when another was put in meanwhile, from the start. */
+static int probe_medium(struct blkup_coldplug *c, struct blkup_probe *p, struct blkup_cold_device *d,
+                        enum blkup_verdict *ret, struct blkup_error *err)
+{
+        int r = 0;
+
+        (void) take_new_medium(c, d);
+        for (unsigned turn = 0; turn < MAX_MEDIA; turn++) {
+                r = probe(c, p, d, ret, err);
+                if (!take_new_medium(c, d))
+                        break;
+        }
+        return r;
 }
 
 /* What was found goes to the device; with the lock. */
@@ -170,7 +199,7 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
         d->began_ns = start;
         (void) pthread_mutex_unlock(&c->lock);
         e = blkup_cold_take_prober(c);
-        r = e ? probe(c, e->p, d, &verdict, &why) : -ENOMEM;
+        r = e ? probe_medium(c, e->p, d, &verdict, &why) : -ENOMEM;
         has_image = r == 0 && has_image_in_file(c, d);
         if (r == 0 && verdict == BLKUP_VERDICT_FOUND && !c->s.no_assembly && !c->s.dry_run &&
             !d->d.is_image && (is_type(e->p, "LVM2_member") || is_type(e->p, "linux_raid_member")))

@@ -219,6 +219,18 @@ static bool is_block(const struct blkup_uevent *e)
         return strcmp(e->subsystem, "block") == 0 && e->has_devno;
 }
 
+/* A disc that lies in its drive when the machine starts is seen when the drive is first opened, by us, and
+ * told as a new medium: the device is the same, and what is read now is of that. With the lock. */
+static bool take_medium(struct blkup_cold_device *d, const struct blkup_uevent *e)
+{
+        if (!d || d->is_over || e->action != BLKUP_UEVENT_CHANGE || !e->is_media_change)
+                return false;
+        d->has_new_medium = true;
+        if (e->diskseq)
+                d->diskseq = e->diskseq;
+        return true;
+}
+
 /* What an event says at once; the rest is for who looks at /sys. true: look at this device. */
 static bool take_event(struct blkup_coldplug *c, const struct blkup_uevent *e)
 {
@@ -232,6 +244,10 @@ static bool take_event(struct blkup_coldplug *c, const struct blkup_uevent *e)
         c->n_module_events += e->action == BLKUP_UEVENT_ADD && strcmp(e->subsystem, "module") == 0;
         look = is_block(e) && (e->action == BLKUP_UEVENT_ADD || e->action == BLKUP_UEVENT_CHANGE);
         d = is_block(e) ? blkup_cold_by_devno(c, e->dev_major, e->dev_minor) : NULL;
+        if (take_medium(d, e)) {
+                (void) pthread_mutex_unlock(&c->lock);
+                return false;
+        }
         if (d && (e->action == BLKUP_UEVENT_REMOVE ||
                   (e->action == BLKUP_UEVENT_CHANGE && e->is_media_change && c->s.is_watch)))
                 blkup_cold_set_gone(c, d);

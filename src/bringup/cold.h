@@ -28,6 +28,7 @@ struct blkup_cold_device {
         uint64_t began_ns; /* its probe; 0: not yet */
         uint64_t came_ns;  /* while the graph runs; 0: it was there before */
         uint64_t diskseq;
+        bool has_new_medium; /* the kernel has seen one since its probe began */
         unsigned n_users;                 /* atomic: nodes, jobs, steps, news and successors that hold it */
         uint64_t serial;                  /* stays the same when it is looked at again, and is as it was */
         struct blkup_cold_device *before; /* what it was when it was last looked at; held until it is over */

@@ -345,6 +345,27 @@ static void another_disk(void **state)
         }
 }
 
+/* A disc that lay in its drive: the kernel tells of it when the drive is opened, which is no other device. */
+static void a_disc_is_seen(void **state)
+{
+        struct stay s;
+
+        (void) state;
+        start(&s, by_path, "");
+        set_sequence(&s.w.stock, 5);
+        s.w.open_ns = 300 * MS;
+        plug(&s.w, 0, false);
+        go(&s);
+        blkup_sleep_until_ns(blkup_now_ns() + 100 * MS, NULL);
+        say_more(&s.w, "change", 0, "DISK_MEDIA_CHANGE=1 DISKSEQ=6");
+        assert_true(wait_until(&s.w, &s.w.ready, 1));
+        settle();
+        assert_int_equal(read_one(&s.w, &s.w.gone), 0);
+        assert_false(was_told(&s.w, "it was removed"));
+        assert_int_equal(read_one(&s.w, &s.w.n_mounts), 1);
+        stop(&s);
+}
+
 static void its_holder_goes(void **state)
 {
         struct stay s;
@@ -689,6 +710,7 @@ int main(void)
                 cmocka_unit_test(another_failure_is_final),
                 cmocka_unit_test(a_module_comes),
                 cmocka_unit_test(another_disk),
+                cmocka_unit_test(a_disc_is_seen),
                 cmocka_unit_test(its_holder_goes),
                 cmocka_unit_test(the_key_comes),
                 cmocka_unit_test(a_locked_volume_is_plugged_again),
