@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -21,12 +23,20 @@
 #define MAX_QUEUE      4096u
 #define MAX_HOOK_MS    30000
 #define MAX_END_NS     UINT64_C(5000000000)
+#define SLICE_MS       100
+/* What is killed ends at once, unless it waits for a device that does not answer. */
+#define MAX_KILLED_MS  1000
+#define MAX_LEFT       64u
 #define ARGUMENTS      7 /* EVENT DEVICE TYPE LABEL UUID TARGET TEXT */
-#define ARGUMENT_BYTES 1024u
+/* An argument may have 128 KiB for the kernel (MAX_ARG_STRLEN of linux/binfmts.h), all of them some MiB. A
+ * text is cut; a path that does not fit is left out, as a part of it would name something else. */
+#define TEXT_BYTES     4096u
+#define PATH_BYTES     (4u * PATH_MAX + 8)
 
 struct call {
         struct call *next;
-        char arguments[ARGUMENTS][ARGUMENT_BYTES];
+        char *arguments[ARGUMENTS]; /* in `text` */
+        char text[];
 };
 
 struct blkup_cli_hooks {
@@ -37,8 +47,11 @@ struct blkup_cli_hooks {
         pthread_cond_t changed;
         struct call *first, **end;
         unsigned n_queued;
-        bool is_ending, has_dropped;
+        bool is_ending, has_dropped, has_told_drop;
         uint64_t end_ns;
+        /* The thread's own: killed, and not over yet. */
+        pid_t left[MAX_LEFT];
+        size_t n_left;
 };
 
 size_t blkup_cli_encode_path(const char *path, char *out, size_t cap)
@@ -83,7 +96,10 @@ static int start(const char *program, struct call *c, pid_t *ret)
         (void) sigaddset(&defaults, SIGPIPE);
         (void) posix_spawnattr_setsigmask(&attr, &none);
         (void) posix_spawnattr_setsigdefault(&attr, &defaults);
-        (void) posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        /* A group of its own: what it has started is killed with it. */
+        (void) posix_spawnattr_setpgroup(&attr, 0);
+        (void) posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                                       POSIX_SPAWN_SETPGROUP);
         r = -posix_spawn(ret, program, &files, &attr, (char *const *) argv, environment);
         (void) posix_spawnattr_destroy(&attr);
         (void) posix_spawn_file_actions_destroy(&files);
@@ -102,32 +118,98 @@ static int time_left_ms(struct blkup_cli_hooks *h)
         return ms;
 }
 
+/* true: pid has ended, within ms. It is not reaped. */
+static bool has_ended(int process, pid_t pid, int ms)
+{
+        struct pollfd p = { .fd = process, .events = POLLIN };
+        siginfo_t info = { 0 };
+
+        if (process >= 0)
+                return poll(&p, 1, ms) > 0;
+        /* Before Linux 5.3, or without descriptors. */
+        if (waitid(P_PID, (id_t) pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == pid)
+                return true;
+        blkup_sleep_until_ns(blkup_now_ns() + (uint64_t) ms * 1000000, NULL);
+        return false;
+}
+
+static void reap_left(struct blkup_cli_hooks *h)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < h->n_left; i++)
+                if (waitpid(h->left[i], NULL, WNOHANG) == 0)
+                        h->left[n++] = h->left[i];
+        h->n_left = n;
+}
+
+/* Whom not even SIGKILL ends is left: nobody is to wait for a device that does not answer, and it ends when
+ * the device does. */
+static void leave(struct blkup_cli_hooks *h, const char *program, pid_t pid)
+{
+        if (h->n_left < MAX_LEFT)
+                h->left[h->n_left++] = pid;
+        blkup_cli_error("watch", "%s (process %d) does not end although it was killed: it is left", program,
+                        (int) pid);
+}
+
+static void say_end(const char *program, const struct call *c, int status)
+{
+        if (WIFSIGNALED(status))
+                blkup_cli_error("watch", "%s %s: ended by signal %d", program, c->arguments[0],
+                                WTERMSIG(status));
+        else if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+                blkup_cli_error("watch", "%s %s: exit %d", program, c->arguments[0], WEXITSTATUS(status));
+}
+
 static void run_one(struct blkup_cli_hooks *h, const char *program, struct call *c)
 {
-        struct pollfd p = { .fd = -1, .events = POLLIN };
-        int r, status = 0, left = MAX_HOOK_MS;
+        int process, r, status = 0, left = MAX_HOOK_MS;
+        bool is_over, is_killed = false;
         pid_t pid, got;
 
+        reap_left(h);
         r = start(program, c, &pid);
         if (r < 0) {
-                blkup_cli_error("watch", "%s: %s", program, strerror(-r));
+                blkup_cli_error("watch", "%s %s: %s", program, c->arguments[0], strerror(-r));
                 return;
         }
-        p.fd = (int) syscall(SYS_pidfd_open, pid, 0);
-        /* A slice at a time, so that the end of the command shortens it. */
-        while (p.fd >= 0 && left > 0 && time_left_ms(h) > 0 && poll(&p, 1, 100) == 0)
-                left -= 100;
-        if (p.fd >= 0 && poll(&p, 1, 0) == 0) {
-                blkup_cli_error("watch", "%s does not end: killed", program);
-                (void) kill(pid, SIGKILL);
+        process = (int) syscall(SYS_pidfd_open, pid, 0);
+        /* A slice at a time, so that the end of the command shortens it. Ends: with its time. */
+        while (!(is_over = has_ended(process, pid, SLICE_MS)) && left > 0 && time_left_ms(h) > 0)
+                left -= SLICE_MS;
+        if (!is_over) {
+                blkup_cli_error("watch", "%s %s does not end: killed", program, c->arguments[0]);
+                is_killed = true;
+                (void) kill(-pid, SIGKILL);
+                for (int ms = 0; ms < MAX_KILLED_MS && !is_over; ms += SLICE_MS)
+                        is_over = has_ended(process, pid, SLICE_MS);
+        }
+        if (process >= 0)
+                (void) close(process);
+        if (!is_over) {
+                leave(h, program, pid);
+                return;
         }
         do
                 got = waitpid(pid, &status, 0);
         while (got < 0 && errno == EINTR);
-        if (p.fd >= 0)
-                (void) close(p.fd);
-        if (got == pid && WIFEXITED(status) && WEXITSTATUS(status) != 0)
-                blkup_cli_error("watch", "%s %s: exit %d", program, c->arguments[0], WEXITSTATUS(status));
+        if (got == pid && !is_killed)
+                say_end(program, c, status);
+}
+
+/* Not by who tells of events: standard error may be a pipe that nobody reads. */
+static void say_dropped(struct blkup_cli_hooks *h)
+{
+        bool is_new;
+
+        (void) pthread_mutex_lock(&h->lock);
+        is_new = h->has_dropped && !h->has_told_drop;
+        h->has_told_drop = h->has_dropped;
+        (void) pthread_mutex_unlock(&h->lock);
+        if (is_new)
+                blkup_cli_error("watch", "%u events wait for the programs of --exec: more are dropped",
+                                MAX_QUEUE);
 }
 
 static void *run(void *arg)
@@ -147,6 +229,7 @@ static void *run(void *arg)
                 h->first = c->next;
                 h->n_queued--;
                 (void) pthread_mutex_unlock(&h->lock);
+                say_dropped(h);
                 for (size_t i = 0; i < h->n; i++)
                         run_one(h, h->programs[i], c);
                 free(c);
@@ -176,27 +259,57 @@ int blkup_cli_hooks_new(const char *const *programs, size_t n, struct blkup_cli_
         return 0;
 }
 
-static void encode(const char *s, char *to)
+/* Bytes for an argument: each byte may become four, and the encoder begins no character in the last ones. */
+static size_t room_for(const char *s, size_t most)
 {
-        to[0] = '\0';
-        if (s)
-                (void) blkup_encode_udev(s, strlen(s), to, ARGUMENT_BYTES);
+        size_t n = s ? 4 * strnlen(s, most) + 8 : 1;
+
+        return n < most ? n : most;
+}
+
+static struct call *make_call(const struct blkup_coldplug_event *e)
+{
+        const struct {
+                const char *value;
+                bool is_path;
+        } values[ARGUMENTS] = {
+                { blkup_coldplug_event_name(e->kind), false },
+                { e->device, true },
+                { e->type, false },
+                { e->label, false },
+                { e->uuid, false },
+                { e->target, true },
+                { e->text, false },
+        };
+        size_t at = 0;
+        struct call *c;
+
+        for (size_t i = 0; i < ARGUMENTS; i++)
+                at += room_for(values[i].value, values[i].is_path ? PATH_BYTES : TEXT_BYTES);
+        c = calloc(1, sizeof(*c) + at);
+        if (!c)
+                return NULL;
+        at = 0;
+        for (size_t i = 0; i < ARGUMENTS; i++) {
+                const char *value = values[i].value;
+                size_t room = room_for(value, values[i].is_path ? PATH_BYTES : TEXT_BYTES);
+
+                c->arguments[i] = c->text + at;
+                if (value && values[i].is_path && strlen(value) < PATH_MAX)
+                        (void) blkup_cli_encode_path(value, c->arguments[i], room);
+                else if (value && !values[i].is_path)
+                        (void) blkup_encode_udev(value, strlen(value), c->arguments[i], room);
+                at += room;
+        }
+        return c;
 }
 
 void blkup_cli_hooks_tell(struct blkup_cli_hooks *h, const struct blkup_coldplug_event *e)
 {
-        struct call *c = calloc(1, sizeof(*c));
-        bool is_first_drop;
+        struct call *c = make_call(e);
 
         if (!c)
                 return;
-        encode(blkup_coldplug_event_name(e->kind), c->arguments[0]);
-        (void) blkup_cli_encode_path(e->device ? e->device : "", c->arguments[1], ARGUMENT_BYTES);
-        encode(e->type, c->arguments[2]);
-        encode(e->label, c->arguments[3]);
-        encode(e->uuid, c->arguments[4]);
-        (void) blkup_cli_encode_path(e->target ? e->target : "", c->arguments[5], ARGUMENT_BYTES);
-        encode(e->text, c->arguments[6]);
         (void) pthread_mutex_lock(&h->lock);
         if (h->n_queued < MAX_QUEUE) {
                 if (!h->first)
@@ -207,17 +320,15 @@ void blkup_cli_hooks_tell(struct blkup_cli_hooks *h, const struct blkup_coldplug
                 c = NULL;
                 (void) pthread_cond_signal(&h->changed);
         }
-        is_first_drop = c && !h->has_dropped;
         h->has_dropped = h->has_dropped || c;
         (void) pthread_mutex_unlock(&h->lock);
-        if (is_first_drop)
-                blkup_cli_error("watch", "%u events wait for the programs of --exec: more are dropped",
-                                MAX_QUEUE);
         free(c);
 }
 
 struct blkup_cli_hooks *blkup_cli_hooks_free(struct blkup_cli_hooks *h)
 {
+        struct timespec until;
+
         if (!h)
                 return NULL;
         (void) pthread_mutex_lock(&h->lock);
@@ -225,7 +336,13 @@ struct blkup_cli_hooks *blkup_cli_hooks_free(struct blkup_cli_hooks *h)
         h->end_ns = blkup_now_ns() + MAX_END_NS;
         (void) pthread_cond_signal(&h->changed);
         (void) pthread_mutex_unlock(&h->lock);
-        (void) pthread_join(h->thread, NULL);
+        /* It may be held by a standard error that nobody reads: then it keeps what it needs. */
+        (void) clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += (MAX_END_NS + UINT64_C(3000000000)) / UINT64_C(1000000000);
+        if (pthread_timedjoin_np(h->thread, NULL, &until) != 0) {
+                (void) pthread_detach(h->thread);
+                return NULL;
+        }
         /* Ends: the list gets shorter each turn. */
         while (h->first) {
                 struct call *c = h->first;
