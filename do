@@ -224,12 +224,38 @@ do_test() {
         tools/run-tests "${extra[@]}" build-dev "$@"
 }
 
+# Everything with threads once under ThreadSanitizer. A race is a failure also where a script does not look at the exit
+# code, so each goes to a file. Not coldplug-devices: it holds the command to a memory that the sanitizer exceeds;
+# nor mount-hibernation, which stops every mount of the machine.
+TSAN_TESTS=(unit cli-probe-many cli-modules cli-bench cli-commands cli-probe-timeline coldplug-images coldplug-trouble
+            coldplug-stays mount-order mount-command mount-causes mount-tags mount-inject mount-tags-unit lazyinit-modes
+            lazyinit-stop)
+soak_tsan() {
+        local -a extra=()
+        local code=0 report
+        compile 'gcc, TSan' build-tsan native/tsan.ini || return
+        report=$PWD/build-tsan/do-race
+        rm -f "$report".*
+        TSAN_OPTIONS="history_size=7 exitcode=66 log_path=$report" \
+                tools/run-tests "${extra[@]}" --setup tsan build-tsan "${TSAN_TESTS[@]}" || code=$?
+        if compgen -G "$report.*" >/dev/null; then
+                cat "$report".* >&2
+                say "do: ThreadSanitizer reported races: see above"
+                code=1
+        fi
+        return $code
+}
+
 # -- soak, bench -----------------------------------------------------------------------------------------
 # Tests of the suite `soak` read BLKUP_SOAK and then take their long counts (see tests/meson.build).
 do_soak() {
         local -a extra=()
         local code=0
         want_deps test
+        if [ $# = 0 ] || [ "$1" = tsan ]; then
+                soak_tsan || code=$?
+                [ $# = 0 ] || return $code
+        fi
         # Without names also the fuzz targets of libFuzzer, BLKUP_FUZZ_SECONDS each.
         if [ $# = 0 ]; then
                 compile 'clang, libFuzzer' build-fuzz native/fuzz.ini || true
@@ -272,7 +298,7 @@ usage: ./do COMMAND
   test [NAME…]         install what is missing, build, run every test (or the named tests and suites)
   test --coverage      the same under gcov; lines and branches of the formats and tables
   bench NAME           install what is missing, build, measure against the named peers
-  soak [NAME…]         the long counts of the tests that have them
+  soak [NAME…]         the long counts of the tests that have them; tsan: what has threads, under ThreadSanitizer
   build                release build; leaves build/blkup
   deps [WHEN]          install what is missing for build, run, test or bench (all, unless named)
   clean                remove build and build-*

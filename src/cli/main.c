@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "cli/commands.h"
 #include "cli/output.h"
@@ -121,11 +122,29 @@ static int run_program(int argc, char **argv)
         return c->run(c, argc - p.first, argv + p.first);
 }
 
+/* A prober keeps a run's bookkeeping on its stack, some 100 KiB: below twice that it would end in a signal.
+ */
+#define LEAST_STACK_KIB 256u
+
+static bool has_stack(void)
+{
+        struct rlimit stack;
+
+        if (getrlimit(RLIMIT_STACK, &stack) < 0 || stack.rlim_cur >= LEAST_STACK_KIB * 1024)
+                return true;
+        blkup_cli_error(NULL, "the stack is limited to %llu KiB, and %u are needed: see ulimit -s",
+                        (unsigned long long) stack.rlim_cur / 1024, LEAST_STACK_KIB);
+        return false;
+}
+
 int main(int argc, char **argv)
 {
         int code;
 
         blkup_cli_prepare_streams();
+        /* In an initramfs nobody sets limits. */
+        if (!BLKUP_IS_SMALL && !has_stack())
+                return 1;
         code = run_program(argc, argv);
         /* A command that ends with something else than its answer has flushed already; for all others this is
          * the end. */

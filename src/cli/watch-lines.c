@@ -2,6 +2,7 @@
 #include "cli/watch-lines.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "cli/output.h"
 
@@ -85,6 +87,7 @@ static void *run(void *arg)
                 l->n_bytes -= x->n;
                 free_line(x);
         }
+        l->fd = blkup_close(l->fd);
         l->is_over = true;
         (void) pthread_cond_broadcast(&l->changed);
         (void) pthread_mutex_unlock(&l->lock);
@@ -100,7 +103,13 @@ int blkup_cli_lines_new(const char *command, int fd, struct blkup_cli_lines **re
         if (!l)
                 return -ENOMEM;
         l->command = command;
-        l->fd = fd;
+        /* Its own: a thread that is left behind in a write keeps it, whatever the caller closes. */
+        l->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        if (l->fd < 0 && errno != EBADF) { /* closed: the first write says so */
+                r = -errno;
+                free(l);
+                return r;
+        }
         (void) pthread_mutex_init(&l->lock, NULL);
         (void) pthread_condattr_init(&monotonic);
         (void) pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -108,6 +117,7 @@ int blkup_cli_lines_new(const char *command, int fd, struct blkup_cli_lines **re
         (void) pthread_condattr_destroy(&monotonic);
         r = -pthread_create(&l->thread, NULL, run, l);
         if (r < 0) {
+                (void) blkup_close(l->fd);
                 free(l);
                 return r;
         }

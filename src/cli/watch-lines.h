@@ -12,7 +12,8 @@
 
 struct blkup_cli_lines; /* opaque */
 
-/* fd stays the caller's. -ENOMEM, -EAGAIN. */
+/* fd stays the caller's, who may close it any time: lines go to a copy of it. -ENOMEM, -EAGAIN; what
+ * fcntl(2) answers. */
 BLKUP_MUST_CHECK int blkup_cli_lines_new(const char *command, int fd, struct blkup_cli_lines **ret);
 /* text is the callee's then, from malloc(3). */
 void blkup_cli_lines_put(struct blkup_cli_lines *l, char *text, size_t n);

@@ -19,6 +19,10 @@ for option in --version -V; do
         matches "probe $option" "$out" 'blkup [0-9]+\.[0-9.]+'
 done
 
+# shellcheck disable=SC2016 # for the inner shell
+gives 'a small stack' 1 bash -c 'ulimit -s 200; exec "$0" probe nosuch' "$blkup"
+is 'a small stack' "$err" 'blkup: the stack is limited to 200 KiB, and 256 are needed: see ulimit -s'
+
 gives 'help probe' 0 "$blkup" help probe
 help=$out
 has 'help probe' "$help" '--io-stats[=json]'
