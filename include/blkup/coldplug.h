@@ -118,6 +118,9 @@ struct blkup_coldplug_settings {
         uint64_t grace_ns;                     /* an array without all members is started after; 0: 30 s */
         void (*tell)(void *to, const struct blkup_coldplug_event *e); /* from one thread; may be NULL */
         void *tell_to;
+        /* A checker begins (false: it may not), and has ended. From several threads; may be NULL. */
+        bool (*checks)(void *to, const char *program, const char *device, bool is_begin);
+        void *checks_to;
         uint64_t device_ns;        /* how long one stage of one device may take (fsck excepted); 0: 10 s */
         uint64_t late_ns;          /* 0: 100 ms; see above */
         uint64_t finish_budget_ns; /* 0: 50 ms */

@@ -41,6 +41,7 @@ static int machine_check(void *to, const char *type, const char *path, char *tex
         return blkup_cold_spawn(&(struct blkup_cold_tool){
                 .program = program,
                 .argv = argv,
+                .is_to_end = true,
                 .text = text,
                 .cap = cap,
         });

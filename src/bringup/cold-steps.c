@@ -352,6 +352,22 @@ int blkup_cold_run_finish(struct blkup_pool *p, uint32_t node, unsigned worker, 
 
 /* ---- check ---- */
 
+/* fsck's answer, as ops.check(). */
+static int check(struct job *j, const char *type, char *text, size_t cap)
+{
+        const struct blkup_coldplug_settings *s = &j->c->s;
+        char name[128];
+        int code;
+
+        (void) snprintf(name, sizeof(name), "fsck.%s", type);
+        if (s->checks && !s->checks(s->checks_to, name, j->d->d.path, true))
+                return -ECANCELED;
+        code = j->c->ops.check(j->c->ops.to, type, j->d->d.path, text, cap);
+        if (s->checks)
+                (void) s->checks(s->checks_to, name, j->d->d.path, false);
+        return code;
+}
+
 int blkup_cold_run_check(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
                          struct blkup_error *err)
 {
@@ -370,7 +386,7 @@ int blkup_cold_run_check(struct blkup_pool *p, uint32_t node, unsigned worker, v
         } else if (j.c->s.dry_run) {
                 j.step.state = BLKUP_COLDPLUG_WOULD;
         } else {
-                code = j.c->ops.check(j.c->ops.to, type, j.d->d.path, text, sizeof(text));
+                code = check(&j, type, text, sizeof(text));
                 j.step.state = BLKUP_COLDPLUG_DONE;
                 if (code == -ENOENT) {
                         j.step.state = BLKUP_COLDPLUG_NOT_ASKED;

@@ -10,6 +10,7 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -125,18 +126,59 @@ static int start(const struct blkup_cold_tool *t, int out, int errors, pid_t *re
         (void) sigaddset(&defaults, SIGPIPE);
         (void) posix_spawnattr_setsigmask(&attr, &none);
         (void) posix_spawnattr_setsigdefault(&attr, &defaults);
-        (void) posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        /* A terminal's signals go to a group. */
+        (void) posix_spawnattr_setpgroup(&attr, 0);
+        (void) posix_spawnattr_setflags(&attr, (short) (POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                                        (t->is_to_end ? POSIX_SPAWN_SETPGROUP : 0)));
         r = -posix_spawn(ret, t->program, &files, &attr, (char *const *) t->argv, environment);
         (void) posix_spawnattr_destroy(&attr);
         (void) posix_spawn_file_actions_destroy(&files);
         return r;
 }
 
+static int wait_for(pid_t pid)
+{
+        int status;
+        pid_t got;
+
+        do
+                got = waitpid(pid, &status, 0);
+        while (got < 0 && errno == EINTR);
+        if (got < 0)
+                return -errno;
+        /* fsck(8): 8, an operational error; the others know no such number, which is as good as any */
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 8;
+}
+
+/* What it prints goes to a file in memory: a pipe would break when we end, and kill it half way. */
+static int spawn_to_end(const struct blkup_cold_tool *t)
+{
+        BLKUP_CLEANUP_CLOSE int fd = memfd_create("blkup-check", MFD_CLOEXEC);
+        struct last_line l = { .text = t->text, .cap = t->cap };
+        char buf[4096];
+        int code;
+        ssize_t n;
+        pid_t pid;
+
+        if (fd < 0)
+                return -errno;
+        code = start(t, fd, fd, &pid);
+        if (code == 0)
+                code = wait_for(pid);
+        /* Ends: at the end of the file. */
+        for (off_t at = 0; (n = pread(fd, buf, sizeof(buf), at)) > 0; at += n)
+                take_bytes(&l, buf, (size_t) n);
+        end_line(&l);
+        return code;
+}
+
 int blkup_cold_spawn(const struct blkup_cold_tool *t)
 {
-        int errors[2] = { -1, -1 }, out[2] = { -1, -1 }, status, r;
-        pid_t pid, got;
+        int errors[2] = { -1, -1 }, out[2] = { -1, -1 }, r;
+        pid_t pid;
 
+        if (t->is_to_end)
+                return spawn_to_end(t);
         if (pipe2(errors, O_CLOEXEC) < 0)
                 return -errno;
         if (t->out && pipe2(out, O_CLOEXEC) < 0) {
@@ -158,13 +200,5 @@ int blkup_cold_spawn(const struct blkup_cold_tool *t)
         (void) blkup_close(errors[0]);
         if (t->out)
                 (void) blkup_close(out[0]);
-        if (r < 0)
-                return r;
-        do
-                got = waitpid(pid, &status, 0);
-        while (got < 0 && errno == EINTR);
-        if (got < 0)
-                return -errno;
-        /* fsck(8): 8, an operational error; the others know no such number, which is as good as any */
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 8;
+        return r < 0 ? r : wait_for(pid);
 }

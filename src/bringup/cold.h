@@ -331,6 +331,7 @@ struct blkup_cold_tool {
         const char *program; /* absolute */
         const char *const *argv;
         bool has_terminal; /* it keeps our standard input */
+        bool is_to_end;    /* whatever becomes of us: it gets no signal of ours, and no pipe that breaks */
         char *out;         /* NULL: what it prints counts as errors */
         size_t out_cap;
         char *text; /* the last line of its errors */

@@ -6,14 +6,17 @@
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "bringup/crypttab.h"
 #include "cli/coldplug-output.h"
@@ -249,76 +252,173 @@ void blkup_cli_cold_save_memory(void)
 #endif
 }
 
-/* Waits for the child's word, and hands on the signals that mean the end. */
-static ssize_t wait_for_word(int from, int signals, int to, unsigned char *ret)
+/* ---- checkers under way, told by the child ---- */
+
+#define MAX_CHECKS  16u
+#define SAY_EACH_MS 5000
+enum { FREE, WRITTEN, USED };
+
+struct checks {
+        atomic_bool is_ending; /* none begins any more */
+        struct {
+                atomic_int state;
+                uint64_t began_ns;
+                char program[64], device[192];
+        } slots[MAX_CHECKS];
+};
+
+/* With more of them than there are places some are not named. */
+static bool note_check(void *to, const char *program, const char *device, bool is_begin)
 {
-        struct pollfd fds[2] = { { .fd = from, .events = POLLIN }, { .fd = signals, .events = POLLIN } };
+        struct checks *k = to;
+
+        if (is_begin && atomic_load(&k->is_ending))
+                return false;
+        for (size_t i = 0; i < MAX_CHECKS; i++) {
+                int expected = FREE;
+
+                if (!is_begin) {
+                        if (atomic_load(&k->slots[i].state) == USED &&
+                            strncmp(k->slots[i].device, device, sizeof(k->slots[i].device) - 1) == 0) {
+                                atomic_store(&k->slots[i].state, FREE);
+                                break;
+                        }
+                } else if (atomic_compare_exchange_strong(&k->slots[i].state, &expected, WRITTEN)) {
+                        k->slots[i].began_ns = blkup_now_ns();
+                        (void) snprintf(k->slots[i].program, sizeof(k->slots[i].program), "%s", program);
+                        (void) snprintf(k->slots[i].device, sizeof(k->slots[i].device), "%s", device);
+                        atomic_store(&k->slots[i].state, USED);
+                        break;
+                }
+        }
+        return true;
+}
+
+static bool is_checking(struct checks *k)
+{
+        bool is = false;
+
+        for (size_t i = 0; k && i < MAX_CHECKS; i++)
+                is = is || atomic_load(&k->slots[i].state) != FREE;
+        return is;
+}
+
+static void say_checks(const char *command, struct checks *k, const char *more)
+{
+        for (size_t i = 0; k && i < MAX_CHECKS; i++)
+                if (atomic_load(&k->slots[i].state) == USED)
+                        blkup_cli_error(command, "waits for %s of %s, %.0f s so far%s", k->slots[i].program,
+                                        k->slots[i].device,
+                                        (double) (blkup_now_ns() - k->slots[i].began_ns) / 1e9, more);
+}
+
+struct waiter {
+        const char *command;
+        int from, signals, to; /* to: who ends by being told; -1: by being killed */
+        pid_t pid;
+        struct checks *checks;
+};
+
+/*
+ * Waits for the child's word. The first signal that means the end is handed on, when a checker is under way
+ * after that one has ended: half a repair is worse than a late end. The second one ends at once; the checker
+ * goes on by itself, as it has neither our group nor a pipe of ours. -2: ended so, which nobody waits for, as
+ * a thread of it may wait for a device that does not answer.
+ */
+static ssize_t wait_for_word(struct waiter *w, unsigned char *ret, int *ret_signal)
+{
+        struct pollfd fds[2] = { { .fd = w->from, .events = POLLIN },
+                                 { .fd = w->signals, .events = POLLIN } };
         struct signalfd_siginfo info;
 
         /* Ends: with the child's word or its death. */
         for (;;) {
+                bool waits = *ret_signal && is_checking(w->checks);
+                int n_ready = poll(fds, 2, *ret_signal && w->checks ? (waits ? SAY_EACH_MS : 100) : -1);
                 ssize_t n;
 
-                if (poll(fds, 2, -1) < 0 && errno != EINTR)
+                if (n_ready < 0 && errno != EINTR)
                         return -1;
-                if (fds[1].revents && read(signals, &info, sizeof(info)) > 0)
-                        (void) !write(to, "", 1);
-                if (!fds[0].revents)
+                if (n_ready == 0 && waits)
+                        say_checks(w->command, w->checks, "");
+                if (n_ready > 0 && fds[1].revents && read(w->signals, &info, sizeof(info)) > 0) {
+                        bool is_second = *ret_signal != 0;
+
+                        *ret_signal = (int) info.ssi_signo;
+                        if (w->checks)
+                                atomic_store(&w->checks->is_ending, true);
+                        if (w->to >= 0)
+                                (void) !write(w->to, "", 1);
+                        if (is_second && is_checking(w->checks)) {
+                                blkup_cli_error(w->command, "ends; the checker goes on by itself");
+                                (void) kill(w->pid, SIGKILL);
+                                return -2;
+                        } else {
+                                say_checks(w->command, w->checks, "; a second signal leaves it to itself");
+                        }
+                }
+                if (*ret_signal && w->to < 0 && !is_checking(w->checks)) {
+                        (void) kill(w->pid, SIGKILL);
+                        return -2;
+                }
+                if (n_ready <= 0 || !fds[0].revents)
                         continue;
-                n = read(from, ret, 1);
+                n = read(w->from, ret, 1);
                 if (n >= 0 || errno != EINTR)
                         return n;
         }
 }
 
-static int block_signals(sigset_t *ret_old)
+/* What stays takes them all; else one that is ignored (nohup) stays so. */
+static int block_signals(sigset_t *ret_old, bool all)
 {
+        static const int numbers[] = { SIGTERM, SIGINT, SIGHUP };
+        struct sigaction a;
         sigset_t set;
 
         (void) sigemptyset(&set);
-        (void) sigaddset(&set, SIGTERM);
-        (void) sigaddset(&set, SIGINT);
-        (void) sigaddset(&set, SIGHUP);
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(numbers); i++)
+                if (all || sigaction(numbers[i], NULL, &a) < 0 || a.sa_handler != SIG_IGN)
+                        (void) sigaddset(&set, numbers[i]);
         if (sigprocmask(SIG_BLOCK, &set, ret_old) < 0)
                 return -errno;
         return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 int blkup_cli_cold_run_apart(const char *command, struct blkup_cli_cold_request *q,
-                             int (*work)(struct blkup_cli_cold_request *q), bool takes_signals)
+                             int (*work)(struct blkup_cli_cold_request *q), bool stays)
 {
-        int fds[2] = { -1, -1 }, stop[2] = { -1, -1 }, signals = -1, code, status;
+        int fds[2] = { -1, -1 }, stop[2] = { -1, -1 }, signals = -1, code, status, signal = 0;
+        struct checks *checks;
         unsigned char byte = 0;
         sigset_t old;
         ssize_t n;
         pid_t pid;
 
-        if (pipe2(fds, O_CLOEXEC) < 0)
-                return work(q);
-        if (takes_signals) {
-                if (pipe2(stop, O_CLOEXEC | O_NONBLOCK) < 0 || (signals = block_signals(&old)) < 0) {
-                        blkup_cli_error(command, "cannot take signals: %s", strerror(errno));
-                        return BLKUP_CLI_COLDPLUG_EXIT_NONE;
-                }
-                q->s.stop_fd = stop[0];
+        if (pipe2(fds, O_CLOEXEC) < 0 || (stays && pipe2(stop, O_CLOEXEC | O_NONBLOCK) < 0) ||
+            (signals = block_signals(&old, stays)) < 0) {
+                blkup_cli_error(command, "cannot take signals: %s", strerror(errno));
+                return BLKUP_CLI_COLDPLUG_EXIT_NONE;
         }
+        q->s.stop_fd = stop[0];
+        checks = mmap(NULL, sizeof(*checks), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (checks == MAP_FAILED)
+                checks = NULL; /* then none is named, or waited for */
+        q->s.checks = checks ? note_check : NULL;
+        q->s.checks_to = checks;
         (void) fflush(NULL);
         pid = fork();
         if (pid < 0) {
-                (void) close(fds[0]);
-                (void) close(fds[1]);
-                if (!takes_signals)
-                        return work(q);
                 blkup_cli_error(command, "fork: %s", strerror(errno));
                 return BLKUP_CLI_COLDPLUG_EXIT_NONE;
         }
         if (pid == 0) {
                 (void) close(fds[0]);
                 /* With stop_fd the end of the parent is seen there: the pipe has no writer any more. */
-                if (takes_signals)
+                if (stays)
                         (void) close(stop[1]);
                 else
-                        (void) prctl(PR_SET_PDEATHSIG, SIGTERM);
+                        (void) prctl(PR_SET_PDEATHSIG, SIGKILL); /* SIGTERM is the parent's */
                 code = work(q);
                 byte = (unsigned char) code;
                 (void) fflush(NULL);
@@ -330,14 +430,19 @@ int blkup_cli_cold_run_apart(const char *command, struct blkup_cli_cold_request 
                 _exit(code);
         }
         (void) close(fds[1]);
-        if (takes_signals)
+        if (stays)
                 (void) close(stop[0]);
-        n = wait_for_word(fds[0], signals, stop[1], &byte);
+        n = wait_for_word(&(struct waiter){ command, fds[0], signals, stop[1], pid, checks }, &byte, &signal);
         (void) close(fds[0]);
         if (n == 1)
                 return byte;
         /* It died. */
-        if (waitpid(pid, &status, 0) == pid && WIFSIGNALED(status))
+        if (n != -2 && waitpid(pid, &status, 0) == pid && WIFSIGNALED(status))
                 blkup_cli_error(command, "ended by signal %d", WTERMSIG(status));
+        /* As who sent it expects; what stays has a code for it. */
+        if (signal && !stays) {
+                (void) sigprocmask(SIG_SETMASK, &old, NULL);
+                (void) raise(signal);
+        }
         return BLKUP_CLI_COLDPLUG_EXIT_NONE;
 }

@@ -159,10 +159,10 @@ void blkup_cli_cold_save_memory(void);
 /*
  * A process one of whose threads waits for a device that does not answer cannot end before that answers:
  * neither exit nor a signal helps. So the work is a child's, which tells its exit code when all has been
- * said; the parent, which is what others wait for, ends then. SIGTERM and SIGINT reach the child by stop_fd,
- * when it asked for that.
+ * said; the parent, which is what others wait for, ends then. SIGTERM, SIGINT and SIGHUP reach a child that
+ * stays by stop_fd, any other one is killed; neither while a checker is under way, unless there are two.
  */
 int blkup_cli_cold_run_apart(const char *command, struct blkup_cli_cold_request *q,
-                             int (*work)(struct blkup_cli_cold_request *q), bool takes_signals);
+                             int (*work)(struct blkup_cli_cold_request *q), bool stays);
 
 #endif

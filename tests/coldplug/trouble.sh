@@ -112,4 +112,53 @@ has 'it names who is silent' "$err" "does not answer"
 quick 'mount' 0 "$blkup" mount "$good" at/good
 umount at/good
 end_servers
+
+# A checker is waited for; a second signal leaves it to itself. In a namespace of our own it stands in the place of
+# another, which needs a file to lie over.
+checker=$(readlink -f "$(type -P fsck.ext4)")
+cat >slow-fsck <<END
+#!/bin/sh
+echo begins
+touch $work/began
+sleep 4
+echo 'slow: clean'
+echo 'slow: again' >&2
+touch $work/ended
+END
+chmod +x slow-fsck
+ext4 check.img 16M -L "check-$$"
+attach check.img >check.txt
+mkdir -p at/check
+echo "LABEL=check-$$ $work/at/check ext4 defaults 0 2" >fstab
+if mount --bind slow-fsck "$checker"; then
+        for command in coldplug watch; do
+                for signals in TERM INT 'TERM TERM'; do
+                        rm -f began ended
+                        # A shell's background jobs ignore SIGINT.
+                        python3 -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])' "$real_blkup" "$command" -T fstab --ignore-hibernation --modules=never --assemble=never \
+                                >out.txt 2>err.txt &
+                        pid=$!
+                        for ((i = 0; i < 200; i++)); do [ -e began ] && break; sleep 0.05; done
+                        for signal in $signals; do kill -"$signal" "$pid"; sleep 0.3; done
+                        code=0
+                        wait "$pid" || code=$?
+                        name="$command, $signals"
+                        has "$name: it is said" "$(<err.txt)" "waits for fsck.ext4 of $(<check.txt), "
+                        case $command-$signals in
+                        *' '*)
+                                no_if "$name: ends before the checker" test -e ended
+                                for ((i = 0; i < 200; i++)); do [ -e ended ] && break; sleep 0.05; done
+                                ;;
+                        coldplug-TERM) is "$name: the code" "$code" 143 ;;
+                        coldplug-INT) is "$name: the code" "$code" 130 ;;
+                        watch-*) is "$name: the code" "$code" 0 ;;
+                        esac
+                        yes_if "$name: the checker has ended" test -e ended
+                        umount at/check 2>/dev/null || true
+                done
+        done
+        umount "$checker"
+fi
 finish
