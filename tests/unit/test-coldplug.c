@@ -45,7 +45,7 @@ static const struct disk {
         { .name = "dm-0", .content = EXT4, .uuid = 11, .slave = "sdl" },
         { .name = "sda", .content = EXT4, .uuid = 1 },
         { .name = "sdb", .content = EXT4, .uuid = 2, .groups_left = 20 },
-        { .name = "sdc", .content = EXT4, .uuid = 3, .groups_left = 5000 },
+        { .name = "sdc", .content = EXT4, .uuid = 3, .groups_left = 500000 },
         { .name = "sdd", .content = GARBAGE },
         { .name = "sde", .content = EXT4, .uuid = 5, .has_read_errors = true },
         { .name = "sdf", .content = EXT4, .uuid = 6, .hangs = true },
@@ -351,7 +351,7 @@ static int world_status(void *to, const char *path, struct blkup_lazyinit_status
                 dawdle(w);
         else
                 blkup_sleep_until_ns(blkup_now_ns() + 2 * MS, NULL); /* slow: too dear to be finished */
-        *ret = (struct blkup_lazyinit_status){ .groups = 5000,
+        *ret = (struct blkup_lazyinit_status){ .groups = 500000,
                                                .groups_left = d->groups_left,
                                                .bytes_left = d->groups_left * 4096u,
                                                .has_group_checksums = true };
@@ -535,9 +535,9 @@ static void same_result_in_any_order(void **state)
                         .late_ns = 60000 * MS,
                         .device_ns = 60000 * MS,
                         .no_cage = i % 50 > 0,
-                        /* 5000 groups at 2 ms / 3 each are 200 ms; 20 at the delays of dawdle() at most 10.
-                         */
-                        .finish_budget_ns = 190 * MS,
+                        /* 500,000 groups are 20 s by what their status takes; 20 groups at the delays of
+                         * dawdle() some ms, and on a machine that is busy some hundred. */
+                        .finish_budget_ns = 19000 * MS,
                 };
                 struct blkup_coldplug *c = NULL;
 
