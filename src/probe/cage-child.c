@@ -181,12 +181,17 @@ static void let_go(int fd, bool has_handlers)
 {
         struct sigaction usual = { .sa_handler = SIG_DFL };
         const struct rlimit none = { 0, 0 }, enough = { BLKUP_CAGE_CPU_S, BLKUP_CAGE_CPU_S };
-        sigset_t nothing;
+        static const int deadly[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS, SIGXCPU };
+        sigset_t others;
 
         for (int i = 1; has_handlers && i < NSIG; i++)
                 (void) sigaction(i, &usual, NULL);
-        (void) sigemptyset(&nothing);
-        (void) sigprocmask(SIG_SETMASK, &nothing, NULL);
+        /* What ends the parent by its group (a terminal, a service that is stopped) is the parent's to take:
+         * a child that died of it would speak against the device. */
+        (void) sigfillset(&others);
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(deadly); i++)
+                (void) sigdelset(&others, deadly[i]);
+        (void) sigprocmask(SIG_SETMASK, &others, NULL);
         /* Not PR_SET_PDEATHSIG: that follows the thread that forked, which may end while others still probe.
          * A child that waits sees the end of its parent by the socket. */
         (void) setrlimit(RLIMIT_CPU, &enough);

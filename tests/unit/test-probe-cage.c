@@ -417,6 +417,29 @@ static pid_t child_of(pid_t pid)
         return child;
 }
 
+/* A signal to the whole group is no word about a device. */
+static void a_signal_to_all_ends_no_child(void **state)
+{
+        static const int signals[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGALRM };
+        struct blkup_probe *p = caged();
+        pid_t child;
+
+        (void) state;
+        assert_int_equal(probe(p, swap), BLKUP_VERDICT_FOUND);
+        child = child_of(getpid());
+        if (child == 0) {
+                (void) blkup_probe_unref(p);
+                print_message("SKIP: this kernel does not list children\n");
+                skip();
+        }
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(signals); i++) {
+                assert_int_equal(kill(child, signals[i]), 0);
+                assert_int_equal(probe(p, swap), BLKUP_VERDICT_FOUND);
+                assert_int_equal(child_of(getpid()), child);
+        }
+        (void) blkup_probe_unref(p);
+}
+
 static void a_child_ends_with_its_parent(void **state)
 {
         const struct timespec moment = { .tv_nsec = 10000000 };
@@ -518,6 +541,7 @@ int main(void)
                 cmocka_unit_test(a_run_in_the_cage_answers_like_one_outside),
                 cmocka_unit_test(one_child_serves_several),
                 cmocka_unit_test(a_busy_child_is_not_waited_for),
+                cmocka_unit_test(a_signal_to_all_ends_no_child),
                 cmocka_unit_test(a_child_ends_with_its_parent),
                 cmocka_unit_test(a_child_answers_soon),
         };
