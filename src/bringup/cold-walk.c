@@ -208,7 +208,9 @@ void blkup_cold_set_gone(struct blkup_coldplug *c, struct blkup_cold_device *d)
 {
         if (d->is_gone)
                 return;
-        d->is_gone = true;
+        /* However it went, by a medium or by the device: it is freed, and what it stood in the way of may go
+         * on. */
+        d->is_gone = c->is_untidy = c->has_gone = true;
         c->last_gone_ns = blkup_now_ns();
         for (size_t i = 0; i < c->n_sets; i++)
                 if (c->sets[i] == d->lvm_set)

@@ -39,6 +39,7 @@
 #define MAX_PASSES 64
 /* At a time: nodes of what is over are released. As many devices as there may be, and their entries. */
 #define MAX_WATCH_NODES (1u << 20)
+#define FEW_NODES 65536u
 /* See above. */
 #define LATE_FACTOR 4u
 #define LATE_MAX_NS UINT64_C(1000000000)
@@ -598,6 +599,16 @@ static void collect_results(struct blkup_coldplug *c)
                 c->result.n_silent += c->devices[i]->d.probe.state == BLKUP_COLDPLUG_TIMED_OUT;
 }
 
+/* An entry has five, a device two; what comes meanwhile has room in what is there for a few. */
+static uint32_t max_nodes(const struct blkup_coldplug *c)
+{
+        size_t n = 8 * (c->n_entries + c->n_devices);
+
+        if (c->s.is_watch)
+                return MAX_WATCH_NODES;
+        return n < MAX_WATCH_NODES ? FEW_NODES + (uint32_t) n : MAX_WATCH_NODES;
+}
+
 static int run_graph(struct blkup_coldplug *c, struct blkup_error *err)
 {
         struct blkup_pool_options o = {
@@ -607,7 +618,7 @@ static int run_graph(struct blkup_coldplug *c, struct blkup_error *err)
                            1 + 2 * (c->s.n_images == 0),
                 .has_timeouts = true,
         };
-        int r = blkup_pool_new(&c->pool, c->s.is_watch ? MAX_WATCH_NODES : 0);
+        int r = blkup_pool_new(&c->pool, max_nodes(c));
 
         if (o.workers > BLKUP_POOL_MAX_WORKERS)
                 o.workers = BLKUP_POOL_MAX_WORKERS;

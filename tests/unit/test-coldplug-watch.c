@@ -653,6 +653,54 @@ static size_t resident_kib(void)
 }
 
 /* A disk and a locked volume that come and go for months. */
+static bool was_told_so_often(struct world *w, const char *text, unsigned n)
+{
+        /* Ends: after ten seconds. */
+        for (unsigned turn = 0; turn < 2000; turn++) {
+                unsigned k = 0;
+
+                (void) pthread_mutex_lock(&w->lock);
+                for (const char *at = w->told; (at = strstr(at, text)); at++)
+                        k++;
+                (void) pthread_mutex_unlock(&w->lock);
+                if (k >= n)
+                        return true;
+                blkup_sleep_until_ns(blkup_now_ns() + 5 * MS, NULL);
+        }
+        return false;
+}
+
+/* A loop device that is detached, a card that is pulled: a medium goes, and its device is not removed. Nobody
+ * asks for it. */
+static void media_come_and_go(void **state)
+{
+        const unsigned n = 40;
+        struct stay s;
+
+        (void) state;
+        start(&s, UUID("77") " /plain ext4 defaults 0 0\n", "");
+        plug(&s.w, 0, false);
+        go(&s);
+        for (unsigned i = 0; i < n; i++) {
+                assert_true(was_told_so_often(&s.w, "device /dev/sda", i + 1));
+                attribute(&s.w.root, "sda", "size", "0");
+                say_more(&s.w, "change", 0, "DISK_MEDIA_CHANGE=1");
+                assert_true(wait_until(&s.w, &s.w.gone, i + 1));
+                attribute(&s.w.root, "sda", "size", "131072");
+                say(&s.w, "change", 0);
+        }
+        settle();
+        assert_int_equal(eventfd_write(s.stop, 1), 0);
+        assert_int_equal(pthread_join(s.thread, NULL), 0);
+        assert_true(blkup_coldplug_result(s.x.c)->n_devices < 8);
+        blkup_coldplug_unref(s.x.c);
+        (void) close(s.fds[0]);
+        (void) close(s.fds[1]);
+        (void) close(s.stop);
+        free_tables(&s.t);
+        end_world(&s.w);
+}
+
 static void for_months(void **state)
 {
         const struct blkup_coldplug_result *r;
@@ -720,6 +768,7 @@ int main(void)
                 cmocka_unit_test(it_answers_after_all),
                 cmocka_unit_test(what_somebody_unmounts_stays_so),
                 cmocka_unit_test(what_goes_by_itself_comes_back),
+                cmocka_unit_test(media_come_and_go),
                 cmocka_unit_test(for_months),
         };
 
