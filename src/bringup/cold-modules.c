@@ -10,6 +10,7 @@
 
 #include <blkup/modules.h>
 
+#include "base/clock.h"
 #include "bringup/cold.h"
 #include "host/hostfile.h"
 #include "modules/tree.h"
@@ -66,10 +67,22 @@ static bool is_bad(const struct blkup_module_result *m)
                 m->error != -ENXIO && m->error != -EEXIST);
 }
 
+/* For one load. A silent device holds it, and nobody waits for that beyond the end of --wait. */
+static uint64_t patience_ns(const struct blkup_coldplug *c)
+{
+        uint64_t device_ns = blkup_cold_device_ns(c), now = blkup_now_ns(), left;
+
+        if (c->s.is_watch || c->s.wait_ns == 0)
+                return 3 * device_ns;
+        left = c->deadline_ns > now ? c->deadline_ns - now : 0;
+        left = left < device_ns ? device_ns : left;
+        return left < 3 * device_ns ? left : 3 * device_ns;
+}
+
 static void load(struct blkup_coldplug *c, struct blkup_module_plan *p, bool is_driver)
 {
         struct blkup_module_load_options o = {
-                .wait_ns = 3 * blkup_cold_device_ns(c),
+                .wait_ns = patience_ns(c),
                 .trace = c->s.trace,
                 .first_worker = BLKUP_POOL_MAX_WORKERS, /* above those of the bring-up's own graph */
                 .no_async_wait = !is_driver,
