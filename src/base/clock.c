@@ -28,8 +28,7 @@ uint64_t blkup_cpu_ns(void)
 
 void blkup_sleep_until_ns(uint64_t at_ns, const volatile int *stop)
 {
-        struct timespec until = { .tv_sec = (time_t) (at_ns / NS_PER_S),
-                                  .tv_nsec = (long) (at_ns % NS_PER_S) };
+        struct timespec until = blkup_to_timespec(at_ns);
 
         /* Ends: the time is absolute, so signals do not push it away; any answer but EINTR ends it too. */
         while (!stop || *stop == 0)

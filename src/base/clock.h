@@ -4,8 +4,16 @@
 #define BLKUP_BASE_CLOCK_H
 
 #include <stdint.h>
+#include <time.h>
 
 uint64_t blkup_now_ns(void);
+
+/* For the calls that wait until a time of that clock. */
+static inline struct timespec blkup_to_timespec(uint64_t ns)
+{
+        return (struct timespec){ .tv_sec = (time_t) (ns / 1000000000u),
+                                  .tv_nsec = (long) (ns % 1000000000u) };
+}
 
 /* CPU time of this process, all threads; of those that run just now up to the last tick. */
 uint64_t blkup_cpu_ns(void);

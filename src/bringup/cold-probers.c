@@ -109,8 +109,7 @@ static void wait_for_prober(struct blkup_coldplug *c)
                         begin_look(c, &l);
                 is_looking = c->has_looker = true;
                 until = blkup_now_ns() + LOOK_NS;
-                at = (struct timespec){ .tv_sec = (time_t) (until / 1000000000u),
-                                        .tv_nsec = (long) (until % 1000000000u) };
+                at = blkup_to_timespec(until);
                 if (pthread_cond_timedwait(&c->prober_is_free, &c->lock, &at) != ETIMEDOUT)
                         continue;
                 if (are_more_wanted(c, &l) && c->n_doubled < MAX_DOUBLED) {

@@ -240,8 +240,7 @@ static int find_hibernation(void *to, char *name, size_t cap)
 static bool take_place(struct blkup_coldplug *c)
 {
         uint64_t until = blkup_now_ns() + blkup_cold_device_ns(c) / 4;
-        struct timespec at = { .tv_sec = (time_t) (until / 1000000000u),
-                               .tv_nsec = (long) (until % 1000000000u) };
+        struct timespec at = blkup_to_timespec(until);
         bool is_ours;
 
         (void) pthread_mutex_lock(&c->lock);

@@ -232,13 +232,11 @@ static void wait_for_answers(struct blkup_coldplug *c)
         while (c->n_open > 0 || (c->n_loaders > 0 && blkup_now_ns() < last)) {
                 bool is_loading = c->n_loaders > 0 && blkup_now_ns() < last;
                 uint64_t until = is_loading ? 0 : wait_until(c);
-                struct timespec at = { .tv_sec = (time_t) (until / 1000000000u),
-                                       .tv_nsec = (long) (until % 1000000000u) };
+                struct timespec at = blkup_to_timespec(until);
 
                 if (until == 0) {
                         until = blkup_now_ns() + LOOK_AGAIN_NS;
-                        at = (struct timespec){ .tv_sec = (time_t) (until / 1000000000u),
-                                                .tv_nsec = (long) (until % 1000000000u) };
+                        at = blkup_to_timespec(until);
                 } else if (until <= blkup_now_ns()) {
                         break;
                 }

@@ -196,8 +196,7 @@ bool blkup_cli_late_wait(struct blkup_cli_late *l, bool is_found)
         until = wait_until(l, is_found);
         if (until <= blkup_now_ns())
                 return false;
-        at = (struct timespec){ .tv_sec = (time_t) (until / 1000000000u),
-                                .tv_nsec = (long) (until % 1000000000u) };
+        at = blkup_to_timespec(until);
         (void) pthread_cond_timedwait(&l->changed, &l->lock, &at);
         return true;
 }

@@ -156,8 +156,7 @@ void blkup_cli_lines_put(struct blkup_cli_lines *l, char *text, size_t n)
 int blkup_cli_lines_end(struct blkup_cli_lines *l)
 {
         uint64_t until = blkup_now_ns() + MAX_END_NS;
-        struct timespec at = { .tv_sec = (time_t) (until / 1000000000u),
-                               .tv_nsec = (long) (until % 1000000000u) };
+        struct timespec at = blkup_to_timespec(until);
         bool is_over;
         int r = 0;
 

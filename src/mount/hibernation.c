@@ -300,8 +300,7 @@ static bool start_threads(struct search *s)
 static void wait_for_all(struct search *s, char *ret_silent, size_t cap)
 {
         uint64_t until = blkup_now_ns() + SILENT_NS;
-        struct timespec at = { .tv_sec = (time_t) (until / 1000000000u),
-                               .tv_nsec = (long) (until % 1000000000u) };
+        struct timespec at = blkup_to_timespec(until);
 
         /* Ends: with the answers, or the time. */
         while (s->n_left > 0 && !s->found[0] &&

@@ -400,8 +400,7 @@ static int watch_run(struct blkup_pool *p)
                 if (next == UINT64_MAX) {
                         (void) pthread_cond_wait(&p->ended, &p->lock);
                 } else {
-                        struct timespec at = { .tv_sec = (time_t) (next / 1000000000u),
-                                               .tv_nsec = (long) (next % 1000000000u) };
+                        struct timespec at = blkup_to_timespec(next);
 
                         (void) pthread_cond_timedwait(&p->ended, &p->lock, &at);
                 }

@@ -53,8 +53,7 @@ bool blkup_turn_is_shared(struct blkup_turn *t)
 bool blkup_turn_take(struct blkup_turn *t, uint64_t max_ns)
 {
         uint64_t until = blkup_now_ns() + max_ns;
-        const struct timespec at = { .tv_sec = (time_t) (until / 1000000000u),
-                                     .tv_nsec = (long) (until % 1000000000u) };
+        const struct timespec at = blkup_to_timespec(until);
         bool is_mine;
         int r = 0;
 
