@@ -90,6 +90,7 @@ struct blkup_pool {
         bool is_watched; /* blkup_pool_run() watches: it makes the workers, not they each other */
         bool is_growth_watched;          /* it looks whether max_working is to grow */
         unsigned n_idle, n_signalled;
+        bool is_caller_left; /* blkup_pool_run()'s own thread is in the callback of a node that was left */
         uint32_t first_limit;
         uint64_t watched_ns; /* when blkup_pool_run() will look at the limits next */
 };

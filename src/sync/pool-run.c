@@ -215,10 +215,14 @@ static bool do_one(struct blkup_pool *p, struct blkup_pool_worker *w)
                 r = run(p, node, number, arg, &err);
                 (void) pthread_mutex_lock(&p->lock);
                 p->items[node].is_called = false;
-                if (w && w->is_abandoned) {
+                if (w ? w->is_abandoned : p->is_caller_left) {
                         blkup_pool_note_over(p, node);
                         blkup_pool_sweep(p);
-                        return false;
+                        if (w)
+                                return false;
+                        p->is_caller_left = false;
+                        p->n_working++;
+                        return true;
                 }
         }
         if (w)
@@ -291,25 +295,31 @@ struct growth {
         uint64_t looked_ns, cpu_ns; /* the last look, and what the process had used by then */
 };
 
+/* The thread that runs the node is on its own from here on. false: it is the caller's. */
+static bool abandon_worker(struct blkup_pool *p, uint32_t node)
+{
+        for (unsigned i = 0; i < p->n_workers; i++) {
+                struct blkup_pool_worker *w = p->workers[i];
+
+                if (w->node != node)
+                        continue;
+                w->is_abandoned = true;
+                p->workers[i] = p->workers[--p->n_workers];
+                (void) blkup_pool_ref(p);
+                (void) pthread_detach(w->thread);
+                p->n_working--;
+                return true;
+        }
+        return false;
+}
+
 static void expire(struct blkup_pool *p, uint32_t node)
 {
         struct blkup_pool_item *n = &p->items[node];
         char text[128];
 
-        if (n->state == BLKUP_POOL_RUNNING) {
-                for (unsigned i = 0; i < p->n_workers; i++) {
-                        struct blkup_pool_worker *w = p->workers[i];
-
-                        if (w->node != node)
-                                continue;
-                        w->is_abandoned = true;
-                        p->workers[i] = p->workers[--p->n_workers];
-                        (void) blkup_pool_ref(p);
-                        (void) pthread_detach(w->thread);
-                        p->n_working--;
-                        break;
-                }
-        }
+        if (n->state == BLKUP_POOL_RUNNING)
+                (void) abandon_worker(p, node);
         (void) snprintf(text, sizeof(text), "not done within %.3f s", (double) n->timeout_ns / 1e9);
         finish(p, node, BLKUP_POOL_TIMED_OUT, -ETIMEDOUT, text);
 }
@@ -509,6 +519,30 @@ int blkup_pool_complete(struct blkup_pool *p, uint32_t node, int code, const cha
                 case BLKUP_POOL_CANCELLED:
                         r = -EALREADY;
                         break;
+                }
+        }
+        (void) pthread_mutex_unlock(&p->lock);
+        return r;
+}
+
+int blkup_pool_leave(struct blkup_pool *p, uint32_t node, int code, const char *message)
+{
+        int r = -EINVAL;
+
+        (void) pthread_mutex_lock(&p->lock);
+        if (node < p->n_items && !p->items[node].is_free && code <= 0) {
+                struct blkup_pool_item *n = &p->items[node];
+
+                if (n->state >= BLKUP_POOL_DONE) {
+                        r = -EALREADY;
+                } else if (n->state == BLKUP_POOL_RUNNING && n->is_called) {
+                        if (!abandon_worker(p, node)) {
+                                p->is_caller_left = true;
+                                p->n_working--;
+                        }
+                        finish(p, node, code < 0 ? BLKUP_POOL_FAILED : BLKUP_POOL_DONE, code, message);
+                        blkup_pool_call_workers(p);
+                        r = 0;
                 }
         }
         (void) pthread_mutex_unlock(&p->lock);

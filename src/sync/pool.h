@@ -113,6 +113,12 @@ BLKUP_MUST_CHECK int blkup_pool_run(struct blkup_pool *p, const struct blkup_poo
  * (may be NULL). -EALREADY: it has ended (timed out, cancelled); -EINVAL: it has not started. */
 BLKUP_MUST_CHECK int blkup_pool_complete(struct blkup_pool *p, uint32_t node, int code, const char *message);
 
+/* Ends a node whose callback runs, as if it had answered so (0 or negative errno), and puts another thread in
+ * the place of its own: the call goes on, and what it answers is dropped. For a call whose end is known
+ * before it returns. The run does not wait for it, except where it is blkup_pool_run()'s own thread that has
+ * it (no node has a time limit). -EALREADY: it has ended; -EINVAL: no callback of it runs. */
+BLKUP_MUST_CHECK int blkup_pool_leave(struct blkup_pool *p, uint32_t node, int code, const char *message);
+
 /* Nothing more is started, and what is pending ends now; the run waits for the calls that are running. */
 void blkup_pool_cancel(struct blkup_pool *p);
 bool blkup_pool_is_cancelled(struct blkup_pool *p); /* for long callbacks */
