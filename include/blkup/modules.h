@@ -138,6 +138,9 @@ struct blkup_module_result {
         uint64_t size_bytes;    /* of the file, unpacked when it was unpacked here */
         uint64_t prepare_start_ns, prepare_end_ns; /* unpacking; 0: was not */
         uint64_t start_ns, end_ns;                 /* the system call, CLOCK_MONOTONIC */
+        /* When the module was first seen live while the call went on: from then on others could use it, and
+         * the call waited for the probes of devices. 0: was not. */
+        uint64_t live_ns;
         unsigned calls;         /* how often it was handed to the kernel: 0 or 1, 2 after EBUSY */
         unsigned worker;
 };
@@ -151,6 +154,18 @@ struct blkup_module_backend {
         bool needs_no_files; /* load() gets fd -1 and no image */
 };
 
+/* Loads that go on for a second or more: a device does not answer the kernel, or is slow. From a thread of
+ * the loader; members may be NULL. */
+struct blkup_module_holder {
+        /* Once a module. is_live: it has started, and the kernel waits for the probes of devices. */
+        void (*tell)(void *arg, const char *name, bool is_live);
+        /* Nothing else goes on, and the last of them began then; 0: that is over. */
+        void (*holds)(void *arg, uint64_t since_ns);
+        /* false: what is held is left where it is, and no other load begins. Asked now and then. */
+        bool (*goes_on)(void *arg);
+        void *arg;
+};
+
 struct blkup_module_load_options {
         unsigned workers;        /* 0: four a CPU, at least 8: each init call ends with a wait */
         uint64_t wait_ns;        /* a load that takes longer is left alone; 0: no limit */
@@ -160,6 +175,7 @@ struct blkup_module_load_options {
         bool only_asked_waits; /* what a request only needs does not wait for them, what it stands for does */
         const char *const *sequential; /* modules while which nothing else is loaded */
         size_t n_sequential;
+        struct blkup_module_holder holder;
         struct blkup_trace *trace;     /* may be NULL */
         unsigned first_worker; /* what workers' numbers in the trace begin with: others may use it, too */
         const struct blkup_module_backend *backend; /* NULL: the kernel */
@@ -168,9 +184,10 @@ struct blkup_module_load_options {
 
 struct blkup_module_load; /* results */
 
-/* Loads what the plan says, each module once, those with the longest remaining path first. 0 also when
- * modules failed: ask the results. A load that hangs keeps its thread, and what that needs, until it returns.
- * -ENOMEM, -EAGAIN: no thread. */
+/* Loads what the plan says, each module once, those with the longest remaining path first. What needs a
+ * module whose load is held by a device goes on as soon as that module is live. 0 also when modules failed:
+ * ask the results. A load that hangs keeps its thread, and what that needs, until it returns. -ENOMEM,
+ * -EAGAIN: no thread. */
 int blkup_module_load(struct blkup_module_plan *p, const struct blkup_module_load_options *o,
                       struct blkup_module_load **ret, struct blkup_error *err);
 struct blkup_module_load *blkup_module_load_free(struct blkup_module_load *l); /* NULL-safe, returns NULL */

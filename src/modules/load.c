@@ -7,32 +7,27 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/module.h>
 #include <pthread.h>
 #include <sched.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
 
 #include "base/clock.h"
 #include "host/hostfile.h"
 #include "modules/ahead.h"
+#include "modules/command.h"
+#include "modules/held.h"
+#include "modules/kernel.h"
 #include "modules/name.h"
 #include "modules/tree.h"
 #include "modules/unpack.h"
 #include "sync/pool.h"
 #include "trace/trace.h"
-
-#ifndef MODULE_INIT_COMPRESSED_FILE
-#define MODULE_INIT_COMPRESSED_FILE 4
-#endif
 
 /* Images unpacked and not yet loaded. */
 #define AHEAD_BYTES ((uint64_t) 64 << 20)
@@ -61,6 +56,10 @@ struct job {
         int prepare_error;
         struct blkup_module_result result; /* texts: the job's; culprit: filled when all is over */
         char message[512];
+        uint32_t load_node;
+        /* With the context's lock: the graph has gone on without it; its call has returned. */
+        bool is_left, is_back;
+        uint64_t live_ns; /* when its module was seen live while the call went on; 0: was not */
 };
 
 /* Shared with threads that hang: lives until the last of them lets go. */
@@ -75,6 +74,11 @@ struct context {
         atomic_uint_least64_t ahead_bytes;
         bool readahead;
         struct blkup_ahead *ahead; /* NULL: nothing is read ahead */
+        struct blkup_held *held;   /* NULL: nobody looks whether a load is held */
+        struct blkup_pool *pool;   /* while the graph runs */
+        pthread_cond_t is_back;    /* a call that was left */
+        bool is_given_up;          /* with the lock: nobody waits for what is held */
+        struct blkup_module_holder holder;
         unsigned first_worker;
         uint64_t first_id; /* of the trace's spans: that of node i is first_id + i; 0: no trace */
         struct job *jobs;
@@ -101,6 +105,8 @@ static void unref_context(struct context *c)
         free(c->jobs);
         free(c->root);
         (void) blkup_ahead_free(c->ahead);
+        (void) blkup_held_free(c->held);
+        (void) pthread_cond_destroy(&c->is_back);
         (void) pthread_mutex_destroy(&c->lock);
         free(c);
 }
@@ -113,54 +119,6 @@ static void drop_context(void *arg)
 static void drop_job(void *arg)
 {
         unref_context(((struct job *) arg)->context);
-}
-
-/* ---- the kernel ---- */
-
-static int kernel_load(void *arg, const char *name, int fd, const void *image, size_t n, const char *options,
-                       int flags)
-{
-        long r;
-
-        (void) arg;
-        (void) name;
-        do
-                r = fd >= 0 ? syscall(SYS_finit_module, fd, options, flags)
-                            : syscall(SYS_init_module, image, n, options);
-        while (r < 0 && errno == EINTR);
-        return r < 0 ? -errno : 0;
-}
-
-const char *blkup_module_errno_meaning(int error)
-{
-        switch (-error) {
-        case EEXIST:
-                return "it is loaded already";
-        case EBUSY:
-                return "a load of that name was under way and failed, or one it needs did not come up in 30 "
-                       "s";
-        case ENOENT:
-                return "a symbol is missing; `blkup modules check` names it";
-        case EINVAL:
-                return "a symbol's version differs, a namespace is not imported, or a parameter is wrong; "
-                       "see "
-                       "`blkup modules check` and dmesg(1)";
-        case ENOEXEC:
-                return "it is no module for this kernel; `blkup modules check` says why";
-        case EKEYREJECTED:
-                return "its signature is wrong, or missing where one is required";
-        case EPERM:
-                return "not permitted: no CAP_SYS_MODULE, modules_disabled, lockdown, or module_blacklist= "
-                       "of the "
-                       "kernel command line";
-        case EOPNOTSUPP:
-                return "compressed, and neither the kernel nor a library here unpacks it";
-        case ENODEV:
-        case ENXIO:
-                return "not this hardware";
-        default:
-                return strerror(-error);
-        }
 }
 
 /* ---- preparing ---- */
@@ -241,64 +199,6 @@ static int run_prepare(struct blkup_pool *p, uint32_t node, unsigned worker, voi
 
 /* ---- loading ---- */
 
-/* An install command, as modprobe.d has it, with the request's options in place of $CMDLINE_OPTS. */
-static char *expand_command(const char *command, const char *options)
-{
-        static const char word[] = "$CMDLINE_OPTS";
-        char *text = NULL;
-        size_t n = 0;
-        FILE *f = open_memstream(&text, &n);
-
-        if (!f)
-                return NULL;
-        while (*command) { /* ends: each turn takes characters */
-                const char *at = strstr(command, word);
-                size_t len = at ? (size_t) (at - command) : strlen(command);
-
-                (void) fwrite(command, 1, len, f);
-                if (at)
-                        (void) fputs(options, f);
-                command += len + (at ? sizeof(word) - 1 : 0);
-        }
-        if (fclose(f) != 0) {
-                free(text);
-                return NULL;
-        }
-        return text;
-}
-
-/* Nothing of the caller's environment reaches the command; the name is what modprobe gives it. */
-static int run_command(struct job *j)
-{
-        BLKUP_CLEANUP_FREE char *text = expand_command(j->command, j->options);
-        char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", name[128];
-        char shell[] = "/bin/sh", option[] = "-c", *argv[] = { shell, option, text, NULL };
-        char *env[] = { path, name, NULL };
-        int status = 0, r;
-        pid_t pid;
-
-        if (!text)
-                return -ENOMEM;
-        if (*j->context->root) {
-                (void) snprintf(j->message, sizeof(j->message),
-                                "an install command is not run for another root");
-                return -EXDEV;
-        }
-        (void) snprintf(name, sizeof(name), "MODPROBE_MODULE=%s", j->name);
-        r = posix_spawn(&pid, shell, NULL, NULL, argv, env);
-        if (r != 0)
-                return -r;
-        while (waitpid(pid, &status, 0) < 0) /* ends: with the child */
-                if (errno != EINTR)
-                        return -errno;
-        if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-                return 0;
-        (void) snprintf(j->message, sizeof(j->message), "install command ended with %s %d",
-                        WIFEXITED(status) ? "exit code" : "signal",
-                        WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-        return -ECHILD;
-}
-
 static int call_backend(struct job *j, int fd, int flags)
 {
         const struct blkup_module_backend *b = &j->context->backend;
@@ -345,10 +245,12 @@ static int hand_over(struct job *j)
 /* As many edges as a picture needs: of a module that all others wait for, the last few decide. */
 #define MAX_AFTER 512u
 
+/* A load whose module has long been live is told in two parts: what it took, and what the kernel waited for.
+ */
 static void add_spans(struct context *c, struct blkup_pool *p, uint32_t node, const struct job *j,
-                      unsigned worker, int error)
+                      const struct blkup_module_result *r, const char *detail)
 {
-        const struct blkup_module_result *r = &j->result;
+        uint64_t live_ns = j->live_ns && j->live_ns < r->end_ns ? j->live_ns : r->end_ns;
         uint32_t before[MAX_AFTER], n = 0;
         uint64_t after[MAX_AFTER];
 
@@ -375,16 +277,27 @@ static void add_spans(struct context *c, struct blkup_pool *p, uint32_t node, co
                                           .kind = BLKUP_SPAN_MODULE,
                                           .lane = j->name,
                                           .name = j->action == BLKUP_MODULE_INSTALL ? "install" : "load",
-                                          .detail = error < 0 ? blkup_module_errno_meaning(error) : NULL,
+                                          .detail = detail,
                                           .start_ns = r->start_ns,
-                                          .end_ns = r->end_ns,
+                                          .end_ns = live_ns,
                                           .bytes = r->size_bytes,
-                                          .worker = c->first_worker + worker,
-                                          .error = error,
+                                          .worker = c->first_worker + r->worker,
+                                          .error = r->error,
                                           .id = c->first_id + node,
                                           .after = after,
                                           .n_after = n,
                                   });
+        if (live_ns < r->end_ns)
+                blkup_trace_add(c->trace,
+                                &(struct blkup_span){
+                                        .kind = BLKUP_SPAN_WAIT,
+                                        .lane = j->name,
+                                        .name = "wait",
+                                        .detail = "it is live; its call waits for the probes of devices",
+                                        .start_ns = live_ns,
+                                        .end_ns = r->end_ns,
+                                        .worker = c->first_worker + r->worker,
+                                });
 }
 
 static int run_load(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg, struct blkup_error *err)
@@ -395,8 +308,12 @@ static int run_load(struct blkup_pool *p, uint32_t node, unsigned worker, void *
 
         j->result.worker = worker;
         j->result.start_ns = blkup_now_ns();
+        if (c->held && j->action == BLKUP_MODULE_INSMOD)
+                blkup_held_begin(c->held, (size_t) (j - c->jobs));
         if (j->action == BLKUP_MODULE_INSTALL) {
-                r = run_command(j);
+                r = blkup_module_command(&(struct blkup_module_command){ c->root, j->name, j->command,
+                                                                         j->options },
+                                         j->message, sizeof(j->message));
         } else if (j->action == BLKUP_MODULE_INSMOD) {
                 r = hand_over(j);
                 free(j->image);
@@ -410,6 +327,8 @@ static int run_load(struct blkup_pool *p, uint32_t node, unsigned worker, void *
                                 "configuration names it, and no index knows it");
         }
         j->result.end_ns = blkup_now_ns();
+        if (c->held)
+                blkup_held_end(c->held, (size_t) (j - c->jobs));
         if (r == -EEXIST)
                 j->result.outcome = BLKUP_MODULE_WAS_LOADED;
         else if (r == 0)
@@ -418,46 +337,20 @@ static int run_load(struct blkup_pool *p, uint32_t node, unsigned worker, void *
         else
                 j->result.outcome =
                         r == -ENODEV || r == -ENXIO ? BLKUP_MODULE_NO_HARDWARE : BLKUP_MODULE_FAILED;
+        r = r == -EEXIST ? 0 : r;
+        if (r < 0 && !*j->message)
+                (void) snprintf(j->message, sizeof(j->message), "%s", blkup_module_errno_meaning(r));
         (void) pthread_mutex_lock(&c->lock);
+        j->result.error = r;
+        j->is_back = true;
         if (!c->is_over)
-                add_spans(c, p, node, j, worker, r == -EEXIST ? 0 : r);
+                add_spans(c, p, node, j, &j->result, r < 0 ? blkup_module_errno_meaning(r) : NULL);
+        (void) pthread_cond_broadcast(&c->is_back);
         (void) pthread_mutex_unlock(&c->lock);
-        if (r < 0 && r != -EEXIST) {
-                if (!*j->message)
-                        (void) snprintf(j->message, sizeof(j->message), "%s", blkup_module_errno_meaning(r));
-                return blkup_fail(err, r, "%s", j->message);
-        }
-        return 0;
+        return r < 0 ? blkup_fail(err, r, "%s", j->message) : 0;
 }
 
 /* ---- the graph ---- */
-
-/* What the kernel unpacks by itself, one format: /sys/module/compression. */
-static int kernel_compression(const char *root)
-{
-        BLKUP_CLEANUP_CLOSE int fd = blkup_host_open(root, "sys/module", O_RDONLY | O_DIRECTORY);
-        char text[32];
-
-        if (fd < 0 || blkup_host_attribute(fd, "compression", text, sizeof(text)) < 0)
-                return BLKUP_NOT_PACKED;
-        for (int k = BLKUP_GZIP; k < BLKUP_PACKINGS; k++)
-                if (strcmp(text, blkup_packing_name(k)) == 0)
-                        return k;
-        return BLKUP_NOT_PACKED;
-}
-
-static int packing_of_path(const char *path)
-{
-        const char *dot = strrchr(path, '.');
-
-        if (!dot)
-                return BLKUP_NOT_PACKED;
-        if (strcmp(dot, ".gz") == 0)
-                return BLKUP_GZIP;
-        if (strcmp(dot, ".xz") == 0)
-                return BLKUP_XZ;
-        return strcmp(dot, ".zst") == 0 ? BLKUP_ZSTD : BLKUP_NOT_PACKED;
-}
 
 /* The kernel's own word for each module (async_probe in its kernel-parameters.txt): with it do_init_module()
  * does not wait for the probes of others (kernel/module/main.c). */
@@ -497,7 +390,7 @@ static int fill_job(struct context *c, const struct blkup_module_node *n, bool n
                 c->readahead = fs.f_type != TMPFS_MAGIC && fs.f_type != RAMFS_MAGIC;
         (void) blkup_close(fd);
         j->result.size_bytes = j->file_bytes;
-        j->may_unpack = packing_of_path(j->path) != BLKUP_NOT_PACKED;
+        j->may_unpack = blkup_packing_of_path(j->path) != BLKUP_NOT_PACKED;
         return 0;
 }
 
@@ -565,7 +458,7 @@ static int add_node(struct graph *g, struct job *j, const char *name, uint64_t c
 static int add_job(struct graph *g, struct context *c, size_t i, const struct blkup_module_load_options *o)
 {
         struct job *j = &c->jobs[i];
-        bool unpacks = j->may_unpack && c->compression != packing_of_path(j->path);
+        bool unpacks = j->may_unpack && c->compression != blkup_packing_of_path(j->path);
         uint64_t bytes = j->file_bytes * (j->may_unpack ? PACKED_RATIO : 1);
         uint64_t cost = o->costs_ns ? o->costs_ns[i] : COST_BASE_NS + bytes * COST_BYTE_NS;
         uint32_t prepare;
@@ -646,6 +539,106 @@ static unsigned usual_workers(void)
         return n < 8 ? 8 : n > MAX_WORKERS ? MAX_WORKERS : n;
 }
 
+/* ---- what the kernel holds ---- */
+
+/* What waits for it goes on; the load itself is waited for in the end, by wait_for_left(). */
+static void leave(void *arg, size_t load, uint64_t live_ns)
+{
+        struct context *c = arg;
+        struct job *j = &c->jobs[load];
+
+        (void) pthread_mutex_lock(&c->lock);
+        j->live_ns = live_ns;
+        if (!j->is_back)
+                j->is_left = blkup_pool_leave(c->pool, j->load_node, 0, NULL) == 0;
+        (void) pthread_mutex_unlock(&c->lock);
+}
+
+static void tell(void *arg, size_t load, uint64_t live_ns)
+{
+        struct context *c = arg;
+        struct job *j = &c->jobs[load];
+
+        (void) pthread_mutex_lock(&c->lock);
+        j->live_ns = live_ns;
+        (void) pthread_mutex_unlock(&c->lock);
+        if (c->holder.tell)
+                c->holder.tell(c->holder.arg, j->name, live_ns != 0);
+}
+
+static void holds(void *arg, uint64_t since_ns)
+{
+        const struct blkup_module_holder *h = &((struct context *) arg)->holder;
+
+        if (h->holds)
+                h->holds(h->arg, since_ns);
+}
+
+static bool goes_on(void *arg)
+{
+        const struct blkup_module_holder *h = &((struct context *) arg)->holder;
+
+        return !h->goes_on || h->goes_on(h->arg);
+}
+
+static void give_up(void *arg)
+{
+        struct context *c = arg;
+
+        blkup_pool_cancel(c->pool);
+        (void) pthread_mutex_lock(&c->lock);
+        c->is_given_up = true;
+        (void) pthread_cond_broadcast(&c->is_back);
+        (void) pthread_mutex_unlock(&c->lock);
+}
+
+/* Where memory is short all are waited for: no error. */
+static void watch_held(const struct graph *g, struct context *c, unsigned workers, uint64_t wait_ns)
+{
+        BLKUP_CLEANUP_FREE struct blkup_held_load *loads = calloc(g->n + 1, sizeof(*loads));
+        const struct blkup_held_calls calls = { .leave = leave,
+                                                .tell = tell,
+                                                .holds = holds,
+                                                .goes_on = goes_on,
+                                                .give_up = give_up,
+                                                .arg = c,
+                                                .after_ns = wait_ns / 3 };
+        bool is_wanted = c->holder.tell || c->holder.goes_on || g->n > workers;
+
+        for (size_t i = 0; loads && i < g->n; i++) {
+                const struct blkup_module_node *n = &g->nodes[i];
+
+                loads[i].name = c->jobs[i].name;
+                c->jobs[i].load_node = g->load[i];
+                for (uint32_t k = 0; k < n->n_needs; k++)
+                        loads[n->needs[k]].is_needed = true;
+                for (uint32_t k = 0; k < n->n_after; k++)
+                        loads[n->after[k]].has_after = true;
+                is_wanted = is_wanted || n->n_needs + n->n_after > 0;
+        }
+        if (!loads || !is_wanted || blkup_held_new(c->root, loads, g->n, &calls, &c->held) < 0)
+                return;
+        c->pool = g->pool;
+        blkup_held_start(c->held);
+}
+
+/* Until those that the graph went on without are back, or have taken too long. */
+static void wait_for_left(struct context *c, uint64_t wait_ns)
+{
+        (void) pthread_mutex_lock(&c->lock);
+        for (size_t i = 0; i < c->n_jobs; i++) {
+                const struct job *j = &c->jobs[i];
+                struct timespec until = blkup_to_timespec(j->result.start_ns + wait_ns);
+                int r = 0;
+
+                /* Ends: with the call, with the time, or when nobody wants to wait. */
+                while (j->is_left && !j->is_back && !c->is_given_up && r != ETIMEDOUT)
+                        r = wait_ns ? pthread_cond_timedwait(&c->is_back, &c->lock, &until)
+                                    : pthread_cond_wait(&c->is_back, &c->lock);
+        }
+        (void) pthread_mutex_unlock(&c->lock);
+}
+
 /* Reads nothing ahead when memory is short: no error. */
 static void read_ahead(struct graph *g, struct context *c)
 {
@@ -691,10 +684,32 @@ static int run_graph(struct graph *g, struct context *c, const struct blkup_modu
                 return blkup_fail_errno(err, r, "graph of %zu modules", g->n);
         if (c->readahead)
                 read_ahead(g, c);
+        if (o->n_sequential == 0)
+                watch_held(g, c, pool.workers, o->wait_ns);
         r = blkup_pool_run(g->pool, &pool, NULL, err);
         if (c->ahead)
                 blkup_ahead_stop(c->ahead);
-        return r;
+        wait_for_left(c, o->wait_ns);
+        if (c->held)
+                blkup_held_stop(c->held);
+        /* Nobody else cancels it. */
+        return r == -ECANCELED ? 0 : r;
+}
+
+/* Of what did not begin since nobody waits any more: for which load it would have waited. */
+static void name_held(const struct graph *g, const struct context *c, size_t i,
+                      struct blkup_module_result *results)
+{
+        for (uint32_t k = 0; !results[i].culprit && k < g->nodes[i].n_needs; k++) {
+                uint32_t on = g->nodes[i].needs[k]; /* comes before it */
+
+                if (results[on].outcome == BLKUP_MODULE_HUNG)
+                        results[i].culprit = c->jobs[on].name;
+                else if (results[on].outcome == BLKUP_MODULE_SKIPPED)
+                        results[i].culprit = results[on].culprit;
+                if (results[i].culprit)
+                        results[i].error = -ETIMEDOUT;
+        }
 }
 
 /* Results become the caller's: a thread that hangs may still write to its job. */
@@ -705,8 +720,6 @@ static int take_results(struct graph *g, struct context *c, struct blkup_module_
                 return -ENOMEM;
         (void) pthread_mutex_lock(&c->lock);
         c->is_over = true;
-        c->trace = NULL;
-        (void) pthread_mutex_unlock(&c->lock);
         for (size_t i = 0; i < g->n; i++) {
                 struct blkup_module_result *to = &l->results[i];
                 struct blkup_pool_result p = { 0 };
@@ -716,28 +729,37 @@ static int take_results(struct graph *g, struct context *c, struct blkup_module_
                 *to = (struct blkup_module_result){ .name = c->jobs[i].name,
                                                     .is_required = c->jobs[i].result.is_required,
                                                     .message = "" };
-                if (p.state == BLKUP_POOL_DONE || p.state == BLKUP_POOL_FAILED) {
+                if (c->jobs[i].is_back && (c->jobs[i].is_left || p.state != BLKUP_POOL_TIMED_OUT)) {
                         *to = c->jobs[i].result;
                         to->message = c->jobs[i].message;
-                        to->error = p.code;
-                } else if (p.state == BLKUP_POOL_TIMED_OUT) {
+                        to->live_ns = c->jobs[i].live_ns;
+                } else if (p.state == BLKUP_POOL_TIMED_OUT || c->jobs[i].is_left) {
                         to->outcome = BLKUP_MODULE_HUNG;
                         to->error = -ETIMEDOUT;
-                        to->message = "its init call has not returned; the load is left alone";
+                        to->live_ns = c->jobs[i].live_ns;
+                        to->message = to->live_ns
+                                              ? "it has started, but the kernel waits for a device that does "
+                                                "not answer; the load is left alone"
+                                              : "its init call has not returned; the load is left alone";
                         to->start_ns = p.start_ns;
-                        to->end_ns = p.end_ns;
+                        to->end_ns = blkup_now_ns();
                         to->calls = 1;
+                        to->worker = p.worker;
+                        add_spans(c, g->pool, g->load[i], &c->jobs[i], to, to->message);
                 } else {
                         to->outcome = BLKUP_MODULE_SKIPPED;
                         to->error = p.code;
                         for (size_t k = 0; k < g->n; k++)
                                 if (g->load[k] == p.culprit)
                                         to->culprit = c->jobs[k].name;
+                        name_held(g, c, i, l->results);
                         to->message = "needs a module that did not load";
                 }
                 if (c->jobs[i].action == BLKUP_MODULE_BUILTIN)
                         to->outcome = BLKUP_MODULE_NOT_NEEDED;
         }
+        c->trace = NULL;
+        (void) pthread_mutex_unlock(&c->lock);
         l->n = g->n;
         return 0;
 }
@@ -804,6 +826,7 @@ static int make_context(struct blkup_module_plan *p, const struct blkup_module_l
 {
         const struct blkup_modules *m = blkup_module_plan_modules(p);
         const struct blkup_module_node *nodes = NULL;
+        pthread_condattr_t monotonic;
         struct context *c;
         size_t n = 0;
         int r;
@@ -816,16 +839,21 @@ static int make_context(struct blkup_module_plan *p, const struct blkup_module_l
                 return -ENOMEM;
         atomic_init(&c->refs, 1);
         (void) pthread_mutex_init(&c->lock, NULL);
+        (void) pthread_condattr_init(&monotonic);
+        (void) pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+        (void) pthread_cond_init(&c->is_back, &monotonic);
+        (void) pthread_condattr_destroy(&monotonic);
+        c->holder = o->holder;
         c->trace = o->trace;
         c->first_worker = o->first_worker;
         c->first_id = blkup_trace_ids(o->trace, 2 * (uint64_t) n + 1);
-        c->backend = o->backend ? *o->backend : (struct blkup_module_backend){ .load = kernel_load };
+        c->backend = o->backend ? *o->backend : (struct blkup_module_backend){ .load = blkup_kernel_load };
         c->root = strdup(m->root);
         c->jobs = calloc(n + 1, sizeof(*c->jobs));
         c->readahead = !o->no_readahead && !c->backend.needs_no_files;
         r = c->root && c->jobs ? 0 : -ENOMEM;
         if (r == 0)
-                c->compression = kernel_compression(c->root);
+                c->compression = blkup_kernel_compression(c->root);
         for (size_t i = 0; r == 0 && i < n; i++) {
                 c->n_jobs = i + 1;
                 r = fill_job(c, &nodes[i], o->no_async_wait || (o->only_asked_waits && !nodes[i].is_asked),

@@ -134,7 +134,19 @@ struct kernel {
         uint64_t take_ns;
         const char *alone; /* must never be beside another */
         bool was_not_alone;
+        /* The loads that do not end before so many others have; some seconds at most. */
+        const char *held[8];
+        size_t n_others, ended;
+        bool was_held_too_long;
 };
+
+static bool is_held(const struct kernel *k, const char *name)
+{
+        for (size_t i = 0; i < 8 && k->held[i]; i++)
+                if (strcmp(k->held[i], name) == 0)
+                        return true;
+        return false;
+}
 
 static int take(void *arg, const char *name, int fd, const void *image, size_t n, const char *options,
                 int flags)
@@ -157,12 +169,25 @@ static int take(void *arg, const char *name, int fd, const void *image, size_t n
         if (k->alone && strcmp(name, k->alone) == 0 && k->at_once > 1)
                 k->was_not_alone = true;
         (void) pthread_mutex_unlock(&k->lock);
-        if (strcmp(name, "slow") == 0)
+        for (unsigned i = 0; is_held(k, name); i++) {
+                bool is_over;
+
+                (void) pthread_mutex_lock(&k->lock);
+                is_over = k->ended >= k->n_others;
+                if (!is_over && i == 5000)
+                        k->was_held_too_long = is_over = true;
+                (void) pthread_mutex_unlock(&k->lock);
+                if (is_over)
+                        break;
+                blkup_sleep_until_ns(blkup_now_ns() + 1000000u, NULL);
+        }
+        if (strcmp(name, "slow") == 0 && !is_held(k, name))
                 blkup_sleep_until_ns(blkup_now_ns() + 400000000u, NULL);
         if (k->take_ns)
                 blkup_sleep_until_ns(blkup_now_ns() + k->take_ns, NULL);
         (void) pthread_mutex_lock(&k->lock);
         k->at_once--;
+        k->ended += !is_held(k, name);
         (void) pthread_mutex_unlock(&k->lock);
         return strcmp(name, "bad") == 0 ? -ENOEXEC : strcmp(name, "mid") == 0 ? -EEXIST : 0;
 }
@@ -292,12 +317,24 @@ static void once_in_a_hundred_runs(void **state)
         }
 }
 
+/* Threads that were left still use the backend of a test. Ends: they sleep for some 100 ms at most. */
+static void wait_for_threads(struct setting *s)
+{
+        unsigned at_once;
+
+        do {
+                blkup_sleep_until_ns(blkup_now_ns() + 1000000u, NULL);
+                (void) pthread_mutex_lock(&s->k.lock);
+                at_once = s->k.at_once;
+                (void) pthread_mutex_unlock(&s->k.lock);
+        } while (at_once > 0);
+}
+
 static void a_load_that_hangs_is_left(void **state)
 {
         struct setting *s = *state;
         struct blkup_module_load *l;
         uint64_t start = blkup_now_ns();
-        unsigned at_once;
 
         assert_int_equal(blkup_module_plan_add(s->p, "slow", NULL, NULL), 0);
         assert_int_equal(blkup_module_plan_add(s->p, "big", NULL, NULL), 0);
@@ -306,13 +343,167 @@ static void a_load_that_hangs_is_left(void **state)
         assert_int_equal(result_of(l, "slow")->outcome, BLKUP_MODULE_HUNG);
         assert_int_equal(result_of(l, "big")->outcome, BLKUP_MODULE_LOADED);
         (void) blkup_module_load_free(l);
-        /* The thread still uses the backend of this test. Ends: it sleeps 400 ms. */
-        do {
-                blkup_sleep_until_ns(blkup_now_ns() + 1000000u, NULL);
-                (void) pthread_mutex_lock(&s->k.lock);
-                at_once = s->k.at_once;
-                (void) pthread_mutex_unlock(&s->k.lock);
-        } while (at_once > 0);
+        wait_for_threads(s);
+}
+
+static void set_state(const struct setting *s, const char *name, const char *state)
+{
+        char path[64];
+
+        (void) snprintf(path, sizeof(path), "sys/module/%s/initstate", name);
+        fake_root_file(&s->f, path, state);
+}
+
+struct told {
+        pthread_mutex_t lock;
+        unsigned live, coming;
+};
+
+static void is_told(void *arg, const char *name, bool is_live)
+{
+        struct told *t = arg;
+
+        (void) name;
+        (void) pthread_mutex_lock(&t->lock);
+        t->live += is_live;
+        t->coming += !is_live;
+        (void) pthread_mutex_unlock(&t->lock);
+}
+
+/* The kernel holds the call of a module that is live: what needs it goes on. With a time limit and without,
+ * with one worker, which is then the caller, and with more. */
+static void what_needs_a_live_module_does_not_wait_for_its_load(void **state)
+{
+        struct setting *s = *state;
+
+        set_state(s, "base", "live\n");
+        for (unsigned i = 0; i < 4; i++) {
+                struct blkup_module_load_options o = { .workers = i & 1 ? 8 : 1,
+                                                       .wait_ns = i & 2 ? UINT64_C(20000000000) : 0 };
+                struct blkup_trace *t = o.trace = blkup_trace_new(0);
+                struct blkup_path_step *path = NULL;
+                struct blkup_module_load *l;
+                struct blkup_span span;
+                size_t n = 0;
+
+                assert_non_null(t);
+                s->k = (struct kernel){ .held = { "base" }, .n_others = 2 };
+                (void) pthread_mutex_init(&s->k.lock, NULL);
+                (void) blkup_module_plan_free(s->p);
+                assert_int_equal(blkup_module_plan_new(s->m, BLKUP_MODULES_IGNORE_LOADED, &s->p), 0);
+                assert_int_equal(blkup_module_plan_add(s->p, "big", NULL, NULL), 0);
+                l = load(s, o);
+                assert_false(s->k.was_held_too_long);
+                assert_int_equal(s->k.n, 3);
+                assert_int_equal(result_of(l, "base")->outcome, BLKUP_MODULE_LOADED);
+                assert_true(result_of(l, "base")->live_ns > result_of(l, "base")->start_ns);
+                assert_true(result_of(l, "base")->end_ns > result_of(l, "big")->end_ns);
+                assert_int_equal(result_of(l, "big")->outcome, BLKUP_MODULE_LOADED);
+                /* The chain is that of the loads: base until it was live, mid, big. */
+                assert_int_equal(blkup_trace_path(t, &path, &n), 0);
+                assert_int_equal(n, 3);
+                assert_int_equal(blkup_trace_get(t, path[0].node, &span), 0);
+                assert_string_equal(span.lane, "base");
+                assert_true(span.end_ns == result_of(l, "base")->live_ns);
+                free(path);
+                (void) blkup_trace_unref(t);
+                (void) blkup_module_load_free(l);
+        }
+}
+
+/* Nobody may use the symbols of a module that is still coming: what needs it is named with it. All others
+ * load, also when more loads are held than there are workers. */
+static void what_needs_a_module_that_comes_waits(void **state)
+{
+        struct setting *s = *state;
+        struct told t = { .lock = PTHREAD_MUTEX_INITIALIZER };
+        struct blkup_module_load *l;
+
+        set_state(s, "base", "coming\n");
+        set_state(s, "slow", "live\n");
+        s->k.held[0] = "base";
+        s->k.held[1] = "slow";
+        s->k.held[2] = "bad"; /* nothing is known of it */
+        s->k.n_others = 1;
+        (void) blkup_module_plan_free(s->p);
+        assert_int_equal(blkup_module_plan_new(s->m, BLKUP_MODULES_IGNORE_LOADED, &s->p), 0);
+        assert_int_equal(blkup_module_plan_add(s->p, "slow", NULL, NULL), 0);
+        assert_int_equal(blkup_module_plan_add(s->p, "base", NULL, NULL), 0);
+        assert_int_equal(blkup_module_plan_add(s->p, "mid", NULL, NULL), 0);
+        assert_int_equal(blkup_module_plan_add(s->p, "bad", NULL, NULL), 0);
+        l = load(s, (struct blkup_module_load_options){ .workers = 1,
+                                                        .wait_ns = UINT64_C(1500000000),
+                                                        .holder = { .tell = is_told, .arg = &t } });
+        assert_int_equal(result_of(l, "slow")->outcome, BLKUP_MODULE_HUNG);
+        assert_true(result_of(l, "slow")->live_ns > 0);
+        assert_int_equal(result_of(l, "base")->outcome, BLKUP_MODULE_HUNG);
+        assert_true(result_of(l, "base")->live_ns == 0);
+        assert_int_equal(result_of(l, "mid")->outcome, BLKUP_MODULE_SKIPPED);
+        assert_string_equal(result_of(l, "mid")->culprit, "base");
+        assert_int_equal(result_of(l, "bad")->outcome, BLKUP_MODULE_HUNG);
+        (void) pthread_mutex_lock(&t.lock);
+        assert_true(t.live >= 1 && t.coming >= 1);
+        (void) pthread_mutex_unlock(&t.lock);
+        (void) pthread_mutex_lock(&s->k.lock);
+        s->k.n_others = 0;
+        (void) pthread_mutex_unlock(&s->k.lock);
+        (void) blkup_module_load_free(l);
+        wait_for_threads(s);
+}
+
+struct patience {
+        pthread_mutex_t lock;
+        uint64_t since_ns;
+        bool is_over;
+};
+
+static void holds(void *arg, uint64_t since_ns)
+{
+        struct patience *p = arg;
+
+        (void) pthread_mutex_lock(&p->lock);
+        p->since_ns = since_ns;
+        p->is_over = p->is_over || since_ns > 0;
+        (void) pthread_mutex_unlock(&p->lock);
+}
+
+static bool goes_on(void *arg)
+{
+        struct patience *p = arg;
+        bool is_over;
+
+        (void) pthread_mutex_lock(&p->lock);
+        is_over = p->is_over;
+        (void) pthread_mutex_unlock(&p->lock);
+        return !is_over;
+}
+
+/* Whoever waits may stop at any time: what is held is left, what waits for it does not begin. */
+static void what_is_held_is_left_when_nobody_waits(void **state)
+{
+        struct setting *s = *state;
+        struct patience p = { .lock = PTHREAD_MUTEX_INITIALIZER };
+        struct blkup_module_load *l;
+
+        s->k.held[0] = "base";
+        s->k.held[1] = "slow";
+        s->k.n_others = 100;
+        assert_int_equal(blkup_module_plan_add(s->p, "slow", NULL, NULL), 0);
+        assert_int_equal(blkup_module_plan_add(s->p, "big", NULL, NULL), 0);
+        l = load(s, (struct blkup_module_load_options){
+                            .wait_ns = UINT64_C(100000000000),
+                            .holder = { .holds = holds, .goes_on = goes_on, .arg = &p } });
+        assert_true(p.since_ns > 0);
+        assert_int_equal(result_of(l, "slow")->outcome, BLKUP_MODULE_HUNG);
+        assert_int_equal(result_of(l, "base")->outcome, BLKUP_MODULE_HUNG);
+        assert_int_equal(result_of(l, "mid")->outcome, BLKUP_MODULE_SKIPPED);
+        assert_int_equal(result_of(l, "big")->outcome, BLKUP_MODULE_SKIPPED);
+        assert_string_equal(result_of(l, "big")->culprit, "base");
+        (void) pthread_mutex_lock(&s->k.lock);
+        s->k.n_others = 0;
+        (void) pthread_mutex_unlock(&s->k.lock);
+        (void) blkup_module_load_free(l);
+        wait_for_threads(s);
 }
 
 /* Only the driver itself waits for the probes of others: what it needs, and softdeps, come at once. */
@@ -514,6 +705,10 @@ int main(void)
                 cmocka_unit_test_setup_teardown(each_module_once_and_in_order, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(once_in_a_hundred_runs, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(a_load_that_hangs_is_left, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(what_needs_a_live_module_does_not_wait_for_its_load, set_up,
+                                                tear_down),
+                cmocka_unit_test_setup_teardown(what_needs_a_module_that_comes_waits, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(what_is_held_is_left_when_nobody_waits, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(only_what_is_asked_for_waits, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(sequential_is_alone, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(the_trace_knows_what_waited_for_what, set_up, tear_down),
