@@ -398,6 +398,7 @@ static bool is_aside(const struct blkup_coldplug *c, struct blkup_coldplug_entry
 
 bool blkup_cold_locate(struct blkup_coldplug *c, size_t index)
 {
+        char held[512];
         struct blkup_coldplug_entry *e = &c->entries[index];
         struct blkup_cold_entry *cold = &c->cold[index];
         struct blkup_coldplug_step *s = &e->steps[BLKUP_COLDPLUG_PROBE];
@@ -446,7 +447,8 @@ bool blkup_cold_locate(struct blkup_coldplug *c, size_t index)
         }
         if (blkup_cold_may_come(c))
                 return false;
-        blkup_cold_say(s, "no device is or carries %s", e->source);
+        blkup_cold_explain_held(c, held, sizeof(held));
+        blkup_cold_say(s, "no device is or carries %s%s%s", e->source, *held ? "; " : "", held);
         return decide(c, index, -ENOENT);
 }
 

@@ -21,6 +21,9 @@
 /* finit_module(2) of a driver returns when all asynchronous probes of the machine have: one silent disk holds
  * it. So what other devices ask for does not wait for it. */
 #define MAX_LOADERS     8u
+/* With those that are held: each takes a thread of the graph. */
+#define MAX_ALL_LOADERS 32u
+#define LOOK_NS         UINT64_C(1000000000)
 /* Where nobody tells us of what a module brought, /sys is asked again this often at most. */
 #define MAX_WALKS       16u
 #define COST_MODULES_NS UINT64_C(300000000)
@@ -37,19 +40,45 @@ static struct blkup_modules *indexes(struct blkup_coldplug *c)
         return c->modules && blkup_modules_has_index(c->modules) ? c->modules : NULL;
 }
 
-static void note_bad(struct blkup_coldplug *c, const struct blkup_module_result *m)
+/* What is told of a module that is no success; names: of what does not answer. */
+static char *bad_text(const struct blkup_module_result *m, bool is_live, const char *names)
 {
-        const bool is_live = m->outcome == BLKUP_MODULE_HUNG && blkup_modules_is_live(c->modules, m->name);
+        const char *text = *m->message ? m->message : strerror(-m->error);
+        const char *of = *names ? ": " : "";
+        char *ret = NULL;
+        int r;
+
+        if (m->outcome == BLKUP_MODULE_HUNG && is_live)
+                r = asprintf(&ret,
+                             "has started, but a device does not answer the kernel, which waits for it%s%s",
+                             of, names);
+        else if (m->outcome == BLKUP_MODULE_HUNG)
+                r = asprintf(&ret, "does not end its start%s%s%s",
+                             *names ? ": the kernel waits for an answer of " : "", names, "");
+        else if (m->outcome == BLKUP_MODULE_SKIPPED)
+                r = asprintf(&ret, "was not loaded: it needs %s%s%s",
+                             m->culprit ? m->culprit : "another module",
+                             *names ? ", which waits for " : ", which did not load", names);
+        else
+                r = asprintf(&ret, "%s", text);
+        return r < 0 ? NULL : ret;
+}
+
+static void note_bad(struct blkup_coldplug *c, const struct blkup_module_result *m, const char *names)
+{
+        const bool is_live =
+                m->outcome == BLKUP_MODULE_HUNG && (m->live_ns || blkup_modules_is_live(c->modules, m->name));
         struct blkup_coldplug_module bad = { .error = m->error };
 
+        /* Whoever asks again and again tells it once. */
+        for (size_t i = 0; i < c->n_bad_modules; i++)
+                if (strcmp(c->bad_modules[i].name, m->name) == 0)
+                        return;
         if (blkup_host_reserve((void **) &c->bad_modules, &c->bad_cap, c->n_bad_modules,
                                sizeof(*c->bad_modules), MAX_BAD) < 0)
                 return;
         bad.name = strdup(m->name);
-        bad.text = strdup(is_live ? "has started, but a device does not answer the kernel, which waits for it"
-                          : m->outcome == BLKUP_MODULE_HUNG ? "does not end its start"
-                          : *m->message                     ? m->message
-                                                            : strerror(-m->error));
+        bad.text = bad_text(m, is_live, names);
         if (!bad.name || !bad.text) {
                 free((char *) bad.name);
                 free((char *) bad.text);
@@ -63,46 +92,129 @@ static void note_bad(struct blkup_coldplug *c, const struct blkup_module_result 
 static bool is_bad(const struct blkup_module_result *m)
 {
         return m->outcome == BLKUP_MODULE_HUNG ||
+               (m->outcome == BLKUP_MODULE_SKIPPED && m->is_required && m->error == -ETIMEDOUT) ||
                (m->outcome == BLKUP_MODULE_FAILED && m->is_required && m->error != -ENODEV &&
                 m->error != -ENXIO && m->error != -EEXIST);
 }
 
-/* For one load. A silent device holds it, and nobody waits for that beyond the end of --wait. */
-static uint64_t patience_ns(const struct blkup_coldplug *c)
-{
-        uint64_t device_ns = blkup_cold_device_ns(c), now = blkup_now_ns(), left;
+/* ---- what the kernel holds ---- */
 
-        if (c->s.is_watch || c->s.wait_ns == 0)
-                return 3 * device_ns;
-        left = c->deadline_ns > now ? c->deadline_ns - now : 0;
-        left = left < device_ns ? device_ns : left;
-        return left < 3 * device_ns ? left : 3 * device_ns;
+static void note_told(void *arg, const char *name, bool is_live)
+{
+        struct blkup_cold_loader *l = arg;
+
+        (void) pthread_mutex_lock(&l->run->lock);
+        if (!is_live)
+                (void) snprintf(l->coming, sizeof(l->coming), "%.60s", name);
+        (void) pthread_mutex_unlock(&l->run->lock);
 }
 
-static void load(struct blkup_coldplug *c, struct blkup_module_plan *p, bool is_driver)
+static void note_held(void *arg, uint64_t since_ns)
+{
+        struct blkup_cold_loader *l = arg;
+        struct blkup_coldplug *c = l->run;
+
+        (void) pthread_mutex_lock(&c->lock);
+        l->held_since_ns = since_ns;
+        /* Another one takes what it cannot. */
+        if (since_ns && (c->n_planned < c->n_aliases || c->wants_alias_walk))
+                blkup_cold_start_loader(c);
+        (void) pthread_cond_broadcast(&c->changed);
+        blkup_cold_wake(c);
+        (void) pthread_mutex_unlock(&c->lock);
+}
+
+/* Also looks who does not answer: this thread has nothing else to do. */
+static bool goes_on(void *arg)
+{
+        struct blkup_cold_loader *l = arg;
+        struct blkup_coldplug *c = l->run;
+        uint64_t now = blkup_now_ns();
+        bool goes;
+
+        if (now - l->looked_ns >= LOOK_NS / 2) {
+                blkup_cold_look_for_silent(c->root, &l->silent);
+                l->looked_ns = now;
+        }
+        (void) pthread_mutex_lock(&c->lock);
+        if (*l->silent.names)
+                memcpy(l->names, l->silent.names, sizeof(l->names));
+        goes = !c->lets_go;
+        (void) pthread_mutex_unlock(&c->lock);
+        return goes;
+}
+
+unsigned blkup_cold_n_loading(const struct blkup_coldplug *c)
+{
+        unsigned n = c->n_loaders;
+
+        for (const struct blkup_cold_loader *l = c->loaders; l; l = l->next)
+                n -= l->held_since_ns != 0;
+        return n;
+}
+
+void blkup_cold_count_held(struct blkup_coldplug *c, uint64_t now, uint64_t *next)
+{
+        const bool is_late = c->s.wait_ns > 0 && c->is_closed;
+
+        c->n_held = 0;
+        for (const struct blkup_cold_loader *l = c->loaders; l; l = l->next) {
+                uint64_t at = l->held_since_ns + blkup_cold_device_ns(c);
+
+                if (!l->held_since_ns)
+                        continue;
+                if (is_late || at <= now)
+                        c->n_held++;
+                else if (at < *next)
+                        *next = at;
+        }
+}
+
+void blkup_cold_explain_held(const struct blkup_coldplug *c, char *text, size_t cap)
+{
+        *text = '\0';
+        for (const struct blkup_cold_loader *l = c->loaders; l; l = l->next)
+                if (*l->coming) {
+                        (void) snprintf(text, cap, "%s does not end its start%s%s", l->coming,
+                                        *l->names ? ": the kernel waits for an answer of " : "", l->names);
+                        return;
+                }
+}
+
+/* ---- loading ---- */
+
+/* l NULL: for somebody who has a time limit of his own. */
+static void load(struct blkup_coldplug *c, struct blkup_module_plan *p, struct blkup_cold_loader *l)
 {
         struct blkup_module_load_options o = {
-                .wait_ns = patience_ns(c),
+                .wait_ns = 3 * blkup_cold_device_ns(c),
                 .trace = c->s.trace,
                 .first_worker = BLKUP_POOL_MAX_WORKERS, /* above those of the bring-up's own graph */
-                .no_async_wait = !is_driver,
+                .no_async_wait = !l,
                 .only_asked_waits = true,
                 .backend = c->ops.modules,
         };
-        struct blkup_module_load *l = NULL;
+        struct blkup_module_load *done = NULL;
 
-        if (blkup_module_load(p, &o, &l, NULL) < 0)
+        if (l)
+                o.holder = (struct blkup_module_holder){ note_told, note_held, goes_on, l };
+        if (blkup_module_load(p, &o, &done, NULL) < 0)
                 return;
         (void) pthread_mutex_lock(&c->lock);
-        for (size_t i = 0; i < blkup_module_load_count(l) && !c->is_finished; i++) {
-                const struct blkup_module_result *m = blkup_module_load_result(l, i);
+        for (size_t i = 0; i < blkup_module_load_count(done) && !c->is_finished; i++) {
+                const struct blkup_module_result *m = blkup_module_load_result(done, i);
 
                 c->n_modules += m->outcome == BLKUP_MODULE_LOADED;
                 if (is_bad(m))
-                        note_bad(c, m);
+                        note_bad(c, m, l ? l->names : "");
+        }
+        if (l) {
+                l->held_since_ns = 0;
+                *l->coming = *l->names = '\0';
+                l->silent.n = 0;
         }
         (void) pthread_mutex_unlock(&c->lock);
-        (void) blkup_module_load_free(l);
+        (void) blkup_module_load_free(done);
 }
 
 /* Adds what nobody has asked for before. With the lock. */
@@ -181,12 +293,17 @@ int blkup_cold_run_modules(struct blkup_pool *pool, uint32_t node, unsigned work
 {
         struct blkup_coldplug *c = arg;
         struct blkup_modules *m = indexes(c);
+        struct blkup_cold_loader loader = { .run = c }, **at;
         unsigned walks = 0;
         bool again;
 
         (void) node;
         (void) worker;
         (void) err;
+        (void) pthread_mutex_lock(&c->lock);
+        loader.next = c->loaders;
+        c->loaders = &loader;
+        (void) pthread_mutex_unlock(&c->lock);
         /* Ends: with no new alias; devices are finite, and a walk without news asks for no other. */
         do {
                 struct blkup_module_plan *p;
@@ -200,7 +317,7 @@ int blkup_cold_run_modules(struct blkup_pool *pool, uint32_t node, unsigned work
                         walk(c);
                 p = m ? plan(c, m) : NULL;
                 if (p) {
-                        load(c, p, true);
+                        load(c, p, &loader);
                         (void) blkup_module_plan_free(p);
                         /* Before this counts as done: what it brought may be all that an entry waits for. */
                         if (!c->s.is_watch || !is_told(c))
@@ -209,9 +326,12 @@ int blkup_cold_run_modules(struct blkup_pool *pool, uint32_t node, unsigned work
                 (void) pthread_mutex_lock(&c->lock);
                 if (p && !is_told(c) && ++walks < MAX_WALKS)
                         c->wants_alias_walk = true;
-                again = m && (c->wants_alias_walk || c->n_planned < c->n_aliases) &&
+                again = m && (c->wants_alias_walk || c->n_planned < c->n_aliases) && !c->lets_go &&
                         !blkup_pool_is_cancelled(pool);
                 if (!again) {
+                        for (at = &c->loaders; *at != &loader;) /* ends: it is in the list */
+                                at = &(*at)->next;
+                        *at = loader.next;
                         c->n_loaders--;
                         blkup_cold_work_over(c);
                 }
@@ -222,7 +342,8 @@ int blkup_cold_run_modules(struct blkup_pool *pool, uint32_t node, unsigned work
 
 void blkup_cold_start_loader(struct blkup_coldplug *c)
 {
-        if (c->s.no_modules || c->s.dry_run || c->n_loaders == MAX_LOADERS ||
+        if (c->s.no_modules || c->s.dry_run || blkup_cold_n_loading(c) >= MAX_LOADERS ||
+            c->n_loaders >= MAX_ALL_LOADERS ||
             blkup_cold_add_node(c, "modules", COST_MODULES_NS, 0, blkup_cold_run_modules, c,
                                 blkup_cold_drop_run, NULL, NULL) < 0)
                 return;
@@ -248,7 +369,7 @@ void blkup_cold_need_module(struct blkup_coldplug *c, const char *alias)
                 return;
         /* What does not load is told by who needed it. */
         if (blkup_module_plan_add(p, alias, NULL, NULL) == 0)
-                load(c, p, false);
+                load(c, p, NULL);
         (void) blkup_module_plan_free(p);
 }
 

@@ -380,9 +380,10 @@ static bool is_stop(const struct blkup_coldplug *c)
 /* true: nothing more is to be waited for. With the lock. */
 static bool is_over(struct blkup_coldplug *c, uint64_t now, uint64_t *next)
 {
+        blkup_cold_count_held(c, now, next);
         if (c->s.is_watch) {
                 c->is_stopped = c->is_stopped || is_stop(c);
-                if (!c->is_told_settled && c->is_settled && c->n_open == 0 && c->n_work == 0) {
+                if (!c->is_told_settled && c->is_settled && c->n_open == 0 && c->n_work <= c->n_held) {
                         c->is_told_settled = true;
                         blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_SETTLED, SIZE_MAX, SIZE_MAX, NULL, NULL);
                 }
@@ -394,7 +395,9 @@ static bool is_over(struct blkup_coldplug *c, uint64_t now, uint64_t *next)
         } else if (!c->is_closed) {
                 earlier(next, c->deadline_ns);
         }
-        if (c->n_open > 0 || c->n_work > 0 || !c->is_settled)
+        if (c->n_held > 0)
+                blkup_cold_locate_pending(c);
+        if (c->n_open > 0 || c->n_work > c->n_held || !c->is_settled)
                 return false;
         return !blkup_cold_is_waiting(c) || !blkup_cold_may_come(c);
 }
@@ -467,6 +470,7 @@ static void close_run(struct blkup_coldplug *c)
                 if (!c->devices[i]->is_over && c->devices[i]->may_be_late)
                         blkup_cold_give_up(c, c->devices[i], -ETIMEDOUT, "no answer before the end");
         c->n_graces = 0;
+        c->lets_go = true;
         blkup_cold_close_sets(c);
         blkup_cold_locate_pending(c);
 }

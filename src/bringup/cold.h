@@ -114,6 +114,29 @@ struct blkup_cold_prober {
         struct blkup_cold_prober *next;
 };
 
+/* cold-silent.c */
+#define BLKUP_COLD_MAX_ASKED 16u
+struct blkup_cold_silent {
+        struct blkup_cold_asked {
+                char name[64];
+                uint64_t done; /* that it has answered */
+        } asked[BLKUP_COLD_MAX_ASKED];
+        size_t n;
+        char names[256]; /* those that have answered nothing since the look before; "" none */
+};
+
+/* A node that loads, on its stack. With the lock, but for what is said. */
+struct blkup_cold_loader {
+        struct blkup_coldplug *run;
+        struct blkup_cold_loader *next;
+        /* Since then all that it loads is held by devices that do not answer; 0: it is not so. */
+        uint64_t held_since_ns;
+        char coming[64];                 /* a module that does not end its start; "" none */
+        char names[256];                 /* of what does not answer */
+        struct blkup_cold_silent silent; /* of the thread that tells of what is held alone */
+        uint64_t looked_ns;
+};
+
 struct blkup_coldplug {
         unsigned refs; /* atomic: the caller's, and one of each node that has an argument */
         struct blkup_coldplug_settings s; /* after the run only the texts of ours are looked at */
@@ -186,6 +209,9 @@ struct blkup_coldplug {
         size_t n_aliases, alias_cap, n_planned;
         bool wants_alias_walk;
         unsigned n_loaders; /* nodes that load */
+        struct blkup_cold_loader *loaders; /* those that have begun */
+        size_t n_held; /* of n_work: loads that are held for so long that only --wait waits for them */
+        bool lets_go;  /* nobody waits for loads that are held */
         struct blkup_coldplug_module *bad_modules;
         size_t n_bad_modules, n_modules, bad_cap;
 
@@ -221,7 +247,7 @@ static inline bool blkup_cold_may_come(const struct blkup_coldplug *c)
 {
         if (c->is_stopped)
                 return false;
-        return c->n_open > 0 || c->n_work > 0 || c->n_graces > 0 || !c->is_closed;
+        return c->n_open > 0 || c->n_work > c->n_held || c->n_graces > 0 || !c->is_closed;
 }
 
 static inline uint64_t blkup_cold_device_ns(const struct blkup_coldplug *c)
@@ -319,12 +345,21 @@ void blkup_cold_free_sets(struct blkup_coldplug *c);
 blkup_pool_fn blkup_cold_run_modules;
 /* One more of them, unless there are many. With the lock. */
 void blkup_cold_start_loader(struct blkup_coldplug *c);
+/* Loads that others have to wait for, but for those that are held; with the lock. */
+unsigned blkup_cold_n_loading(const struct blkup_coldplug *c);
+/* Finds n_held anew; *next: when it may be another. With the lock. */
+void blkup_cold_count_held(struct blkup_coldplug *c, uint64_t now, uint64_t *next);
+/* A module that does not end its start, and what it waits for: "" none. With the lock. */
+void blkup_cold_explain_held(const struct blkup_coldplug *c, char *text, size_t cap);
 /* An alias more, of a device that came; with the lock. */
 void blkup_cold_want_alias(struct blkup_coldplug *c, const char *alias);
 /* Loads what is not there yet, in this thread, without the lock: "fs-xfs", "dm-mod". */
 void blkup_cold_need_module(struct blkup_coldplug *c, const char *alias);
 void blkup_cold_need_fs(struct blkup_coldplug *c, const char *type);
 void blkup_cold_free_modules(struct blkup_coldplug *c);
+
+/* cold-silent.c: looks once more; the first time nothing is found. */
+void blkup_cold_look_for_silent(const char *root, struct blkup_cold_silent *s);
 
 /* cold-tool.c */
 struct blkup_cold_tool {

@@ -229,8 +229,8 @@ static void wait_for_answers(struct blkup_coldplug *c)
 
         /* Ends: each probe begins, since this holds one worker of several, and then ends or is late; modules
          * are waited for until `last`. */
-        while (c->n_open > 0 || (c->n_loaders > 0 && blkup_now_ns() < last)) {
-                bool is_loading = c->n_loaders > 0 && blkup_now_ns() < last;
+        while (c->n_open > 0 || (blkup_cold_n_loading(c) > 0 && blkup_now_ns() < last)) {
+                bool is_loading = blkup_cold_n_loading(c) > 0 && blkup_now_ns() < last;
                 uint64_t until = is_loading ? 0 : wait_until(c);
                 struct timespec at = blkup_to_timespec(until);
 

@@ -6,7 +6,7 @@
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/../cli/lib.sh"
 cases=(all31 absent)
-[ -z "${BLKUP_SOAK:-}" ] || cases=(all31 absent late deep copy pulled hot-plug parts trouble overflow)
+[ -z "${BLKUP_SOAK:-}" ] || cases=(all31 absent late deep copy pulled hot-plug parts trouble held overflow)
 kernel=${BLKUP_BENCH_KERNEL:-$root/build/boot/kernel-amd64}
 [ -d "$kernel/lib/modules" ] || { echo "SKIP: no kernel in $kernel; \$BLKUP_BENCH_KERNEL may name one"; exit 77; }
 for tool in qemu-system-x86_64 qemu-img cpio busybox depmod mdadm lvm cryptsetup mkfs.xfs mkfs.btrfs genisoimage; do
