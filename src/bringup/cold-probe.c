@@ -106,7 +106,7 @@ static void take_over(struct blkup_cold_device *d, const struct blkup_probe *p, 
         switch (verdict) {
         case BLKUP_VERDICT_UNKNOWN:
                 d->d.probe.state = BLKUP_COLDPLUG_FAILED;
-                d->d.probe.error = -EIO;
+                d->d.probe.error = blkup_probe_try_again(p) ? -EAGAIN : -EIO;
                 return;
         case BLKUP_VERDICT_AMBIVALENT:
                 d->d.bar = BLKUP_COLDPLUG_TWO_TYPES;

@@ -177,14 +177,17 @@ static void run(struct blkup_probe *p, struct blkup_cage_shared *s)
 }
 
 /* Everything that is not needed behind the door. */
-static void let_go(int fd, bool has_handlers)
+static void let_go(const struct blkup_cage_birth *birth)
 {
+        const int fd = birth->fd;
         struct sigaction usual = { .sa_handler = SIG_DFL };
-        const struct rlimit none = { 0, 0 }, enough = { BLKUP_CAGE_CPU_S, BLKUP_CAGE_CPU_S };
+        /* The first is SIGXCPU, which says what it is. */
+        const struct rlimit none = { 0, 0 }, enough = { BLKUP_CAGE_CPU_S, BLKUP_CAGE_CPU_S + 1 };
         static const int deadly[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS, SIGXCPU };
         sigset_t others;
+        pid_t parent;
 
-        for (int i = 1; has_handlers && i < NSIG; i++)
+        for (int i = 1; birth->has_handlers && i < NSIG; i++)
                 (void) sigaction(i, &usual, NULL);
         /* What ends the parent by its group (a terminal, a service that is stopped) is the parent's to take:
          * a child that died of it would speak against the device. */
@@ -192,8 +195,13 @@ static void let_go(int fd, bool has_handlers)
         for (size_t i = 0; i < BLKUP_ARRAY_SIZE(deadly); i++)
                 (void) sigdelset(&others, deadly[i]);
         (void) sigprocmask(SIG_SETMASK, &others, NULL);
-        /* Not PR_SET_PDEATHSIG: that follows the thread that forked, which may end while others still probe.
-         * A child that waits sees the end of its parent by the socket. */
+        /* A child that waits sees the end of its parent by the socket; not one that was stopped, or whose
+         * parent's end waits for a device. This signal follows the thread that forked, which may end while
+         * others still probe: they take another child then. */
+        (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+        parent = getppid(); /* 0: one outside of a new pid namespace */
+        if (parent != 0 && parent != birth->parent)
+                leave(0);
         (void) setrlimit(RLIMIT_CPU, &enough);
         (void) prctl(PR_SET_DUMPABLE, 0);
         (void) prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -210,8 +218,9 @@ static void let_go(int fd, bool has_handlers)
 }
 
 /* Strict mode; where the process is behind a filter already (a container's), which forbids that, a filter
- * that says the same: the first call that is none of the three kills. */
-static bool shut_door(void)
+ * that says the same: the first call that is none of the three kills. The filter costs more, and kills with
+ * a signal of its own. */
+static bool shut_door(bool is_told_apart)
 {
         struct sock_filter three[] = {
                 BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
@@ -225,20 +234,23 @@ static bool shut_door(void)
         };
         struct sock_fprog program = { .len = BLKUP_ARRAY_SIZE(three), .filter = three };
 
+        if (is_told_apart && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0)
+                return true;
         return prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0 ||
                prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-void blkup_cage_child(int fd, struct blkup_cage_shared *s, void *memory, bool has_handlers)
+void blkup_cage_child(const struct blkup_cage_birth *birth, struct blkup_cage_shared *s, void *memory)
 {
+        const int fd = birth->fd;
         struct blkup_probe *p;
         struct cage_block c = { .block = { .ops = &cage_ops }, .shared = s, .arena = memory, .fd = fd };
 
         blkup_cage_populate(s, memory, true);
         p = blkup_probe_build(memory);
         p->is_caged = true;
-        let_go(fd, has_handlers);
-        if (!shut_door()) {
+        let_go(birth);
+        if (!shut_door(birth->is_told_apart)) {
                 say(fd, BLKUP_CAGE_NO_SECCOMP);
                 leave(1);
         }

@@ -3,6 +3,8 @@
 #ifndef BLKUP_PROBE_CAGE_MAIL_H
 #define BLKUP_PROBE_CAGE_MAIL_H
 
+#include <sys/types.h>
+
 #include "probe/part-entry.h"
 
 /* The words; one byte each, and who gets one has the next turn. */
@@ -89,8 +91,15 @@ struct blkup_cage_shared {
  * times as much. Where the kernel cannot (before 5.14), faults do it. */
 void blkup_cage_populate(struct blkup_cage_shared *s, void *memory, bool is_child);
 
-/* The child's life; fd is its end of the socket. has_handlers: signals may have handlers of the parent's. It
- * says nothing until it is asked, but that it cannot be shut in. Never returns. */
-_Noreturn void blkup_cage_child(int fd, struct blkup_cage_shared *s, void *memory, bool has_handlers);
+struct blkup_cage_birth {
+        int fd; /* its end of the socket */
+        pid_t parent;
+        bool has_handlers;  /* signals may have handlers of the parent's */
+        bool is_told_apart; /* a forbidden call is SIGSYS, where the kernel can; SIGKILL is from outside */
+};
+
+/* The child's life. It says nothing until it is asked, but that it cannot be shut in. Never returns. */
+_Noreturn void blkup_cage_child(const struct blkup_cage_birth *birth, struct blkup_cage_shared *s,
+                                void *memory);
 
 #endif

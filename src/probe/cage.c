@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -22,6 +23,13 @@
 
 /* All a child does between two messages is arithmetic on at most the budget of a run. */
 #define ANSWER_TIMEOUT_MS 20000
+/* The wait has so many parts; at the end of each a child that was stopped is seen. */
+#define SLICES 20
+/* A child that had less than this part of a CPU while it was waited for was not at work: it is frozen, or
+ * others have the CPU. One whose parser does not end takes all that it gets. */
+#define HELD_PART 100
+/* How long a child that was killed may take to end. A frozen one does not before it is thawed. */
+#define BURY_MS 1000
 
 /* How long a child that serves several is waited for; who waits longer gets one of its own. Its turns are
  * short, but for a device that it has to read more of, which may be one that does not answer. */
@@ -29,6 +37,13 @@
 /* A child that has worked for so long is replaced: with what one turn may take it is still below its limit.
  */
 #define MAX_BUSY_NS (BLKUP_CAGE_CPU_S * UINT64_C(500000000))
+
+/* Why a conversation came to no end. */
+enum failure {
+        NONSENSE, /* it said what no engine says, or took all the time there is */
+        ENDED,    /* it died, of what bury() tells */
+        HELD,     /* it was stopped, or did not get to run */
+};
 
 /* The child, and what its parent and it talk by. Several cages may have the same one. */
 struct child {
@@ -39,9 +54,11 @@ struct child {
         size_t shared_bytes;
         int fd; /* -1: no child */
         pid_t pid;
+        int pidfd;        /* -1: this kernel has none */
         bool is_new;      /* the child has not answered yet */
         bool is_open;     /* it could not be shut in */
-        bool was_dead;    /* it had served others, and ended before it said a word of this one */
+        enum failure failure;
+        int start_error; /* of the last child that could not be made for a conversation */
         int cpu;          /* that the child was put on; -1: none */
         uint64_t busy_ns; /* since it was started; no more of it was its own */
         int timeout_ms;
@@ -57,14 +74,39 @@ struct blkup_cage {
         struct blkup_cage_tag tags[BLKUP_FOUND_TAGS];
 };
 
-static void bury(struct child *c)
+/* true: the child has ended, and *ret_status is what waitpid() says of that. */
+static bool wait_for_end(const struct child *c, int *ret_status)
 {
+        struct pollfd end = { .fd = c->pidfd, .events = POLLIN };
+        const struct timespec moment = { .tv_nsec = 1000000 };
+        pid_t got = 0;
+
+        if (c->pidfd >= 0)
+                while (poll(&end, 1, BURY_MS) < 0 && errno == EINTR)
+                        ; /* ends: the child was killed */
+        /* The first turn has it, but without a pidfd, or where a tracer sees the end before its parent. */
+        for (unsigned i = 0; i < BURY_MS && (got = waitpid(c->pid, ret_status, __WALL | WNOHANG)) == 0; i++) {
+                if (c->pidfd >= 0 && !end.revents)
+                        break;
+                (void) nanosleep(&moment, NULL);
+        }
+        return got == c->pid;
+}
+
+/* Ends the child. What it had died of before that: a signal, 0 for another end, or SIGKILL where that is not
+ * known. One that does not end, because it is frozen, is left to whoever thaws it. */
+static int bury(struct child *c)
+{
+        int status = SIGKILL;
+
         if (c->fd < 0)
-                return;
+                return SIGKILL;
         c->fd = blkup_close(c->fd);
         (void) kill(c->pid, SIGKILL);
-        while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
-                ; /* ends: the child was killed */
+        if (!wait_for_end(c, &status))
+                status = SIGKILL;
+        c->pidfd = blkup_close(c->pidfd);
+        return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
 /* One byte to the child. */
@@ -78,28 +120,64 @@ static bool tell(const struct child *c, char word)
         return n == 1;
 }
 
-/* What hear() answers in the place of a child. */
-#define DEAD   '\0'
-#define SILENT '\1'
-
-/* One byte from the child; or that it died, or takes too long. */
-static char hear(const struct child *c)
-{
-        char word = DEAD;
-        ssize_t n;
-
-        do
-                n = recv(c->fd, &word, 1, 0);
-        while (n < 0 && errno == EINTR);
-        return n == 1 ? word : n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? SILENT : DEAD;
-}
-
-/* For each wait of its own: a signal in between begins it anew. */
+/* For each part of a wait: a signal in between begins it anew. */
 static int set_patience(int fd, int ms)
 {
-        const struct timeval t = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
+        const int part = ms > SLICES ? ms / SLICES : 1;
+        const struct timeval t = { .tv_sec = part / 1000, .tv_usec = part % 1000 * 1000 };
 
         return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) < 0 ? -errno : 0;
+}
+
+static bool is_stopped(const struct child *c)
+{
+        siginfo_t is = { .si_pid = 0 };
+
+        return waitid(P_PID, (id_t) c->pid, &is, WSTOPPED | WNOHANG | WNOWAIT | __WALL) == 0 &&
+               is.si_pid != 0;
+}
+
+/* Processor time of the child. */
+static uint64_t child_cpu_ns(const struct child *c)
+{
+        struct timespec t;
+        clockid_t clock;
+
+        if (clock_getcpuclockid(c->pid, &clock) != 0 || clock_gettime(clock, &t) < 0)
+                return 0;
+        return (uint64_t) t.tv_sec * 1000000000 + (uint64_t) t.tv_nsec;
+}
+
+/* What hear() answers in the place of a child: it died, was stopped, or takes too long. */
+#define DEAD '\0'
+
+/* One byte from the child. */
+static char hear(struct child *c)
+{
+        uint64_t since_ns = 0, cpu_ns = 0;
+        char word = DEAD;
+
+        c->failure = ENDED;
+        for (unsigned slice = 0; slice < SLICES;) { /* ends: each turn is a part of the wait, or a signal */
+                ssize_t n = recv(c->fd, &word, 1, 0);
+
+                if (n == 1)
+                        return word;
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK))
+                        return DEAD;
+                if (is_stopped(c)) {
+                        c->failure = HELD;
+                        return DEAD;
+                }
+                if (slice++ == 0) {
+                        since_ns = blkup_now_ns();
+                        cpu_ns = child_cpu_ns(c);
+                }
+        }
+        c->failure = child_cpu_ns(c) - cpu_ns < (blkup_now_ns() - since_ns) / HELD_PART ? HELD : NONSENSE;
+        return DEAD;
 }
 
 /*
@@ -145,26 +223,35 @@ void blkup_cage_populate(struct blkup_cage_shared *s, void *memory, bool is_chil
                 populate(prober, prober + BLKUP_PROBE_USUAL_BYTES);
 }
 
-/* A fork without the handlers of the parent's signals, where the kernel can (5.5). Neither runs the handlers
- * that other libraries have for a fork: those have no business in a child that only does arithmetic. */
-static pid_t fork_plain(bool *ret_has_handlers)
+/*
+ * A fork without the handlers of the parent's signals, where the kernel can (5.5). Neither runs the handlers
+ * that other libraries have for a fork: those have no business in a child that only does arithmetic. Its end
+ * sends no signal, so that neither a parent that ignores SIGCHLD, nor one that waits for any child, takes
+ * away what it died of.
+ */
+static pid_t fork_plain(bool *ret_has_handlers, int *ret_pidfd)
 {
-        struct clone_args args = { .flags = CLONE_CLEAR_SIGHAND, .exit_signal = SIGCHLD };
+        int pidfd = -1;
+        struct clone_args args = { .flags = CLONE_CLEAR_SIGHAND | CLONE_PIDFD,
+                                   .pidfd = (uint64_t) (uintptr_t) &pidfd };
         pid_t pid = (pid_t) syscall(SYS_clone3, &args, sizeof(args));
 
         *ret_has_handlers = pid < 0;
+        *ret_pidfd = pidfd;
         return pid < 0 ? _Fork() : pid;
 }
 
-static int start(struct child *c)
+static int start(struct child *c, bool is_told_apart)
 {
+        const pid_t parent = getpid();
         bool has_handlers;
         int ends[2], r;
 
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
                 return -errno;
         r = set_patience(ends[0], c->timeout_ms);
-        c->pid = r < 0 ? -1 : fork_plain(&has_handlers);
+        c->pidfd = -1;
+        c->pid = r < 0 ? -1 : fork_plain(&has_handlers, &c->pidfd);
         if (c->pid < 0) {
                 r = r < 0 ? r : -errno;
                 (void) blkup_close(ends[0]);
@@ -172,7 +259,11 @@ static int start(struct child *c)
                 return r;
         }
         if (c->pid == 0)
-                blkup_cage_child(ends[1], c->shared, c->memory, has_handlers);
+                blkup_cage_child(&(struct blkup_cage_birth){ .fd = ends[1],
+                                                             .parent = parent,
+                                                             .has_handlers = has_handlers,
+                                                             .is_told_apart = is_told_apart },
+                                 c->shared, c->memory);
         (void) blkup_close(ends[1]);
         c->fd = ends[0];
         /* It gets ready on another CPU, while this one reads what it will want first. */
@@ -185,7 +276,7 @@ static int start(struct child *c)
 
 static struct child *free_child(struct child *c)
 {
-        bury(c);
+        (void) bury(c);
         (void) munmap(c->shared, c->shared_bytes);
         if (!BLKUP_IS_SMALL)
                 blkup_turn_destroy(&c->turn);
@@ -205,7 +296,7 @@ static int make_child(struct child **ret, int timeout_ms)
                 free(c);
                 return -ENOSYS;
         }
-        c->fd = -1;
+        c->fd = c->pidfd = -1;
         c->timeout_ms = timeout_ms;
         c->shared_bytes = own + blkup_probe_bytes();
         c->shared = mmap(NULL, c->shared_bytes, PROT_READ | PROT_WRITE,
@@ -218,7 +309,7 @@ static int make_child(struct child **ret, int timeout_ms)
                 blkup_turn_init(&c->turn);
         c->memory = (uint8_t *) c->shared + own;
         blkup_cage_populate(c->shared, c->memory, false);
-        r = start(c);
+        r = start(c, false);
         if (r < 0) {
                 (void) free_child(c);
                 return r;
@@ -310,8 +401,8 @@ static int take_child(struct blkup_cage *c)
                 leave_child(shared);
         }
         if (c->child->busy_ns > MAX_BUSY_NS)
-                bury(c->child);
-        r = c->child->fd >= 0 ? 0 : start(c->child);
+                (void) bury(c->child);
+        r = c->child->fd >= 0 ? 0 : start(c->child, false);
         if (r < 0)
                 put_back(c->child);
         return r;
@@ -396,13 +487,15 @@ static void post(struct child *c, const struct blkup_probe *p, const uint8_t *fr
                 };
 }
 
-/* Says what is to be done and serves the child until it is done. false: it is dead, or talks nonsense. */
-static bool serve(struct child *c, struct blkup_probe *p, char word)
+/* Says what is to be done and serves the child until it is done. w: what to search for; NULL: a run. false:
+ * c->failure says why. */
+static bool serve(struct child *c, struct blkup_probe *p, const struct blkup_part_wanted *w)
 {
         struct blkup_cage_shared *s = c->shared;
-        bool may_be_dead = !c->is_new;
+        char word = w ? BLKUP_CAGE_SEARCH : BLKUP_CAGE_RUN;
 
-        c->was_dead = false;
+        if (w)
+                s->wanted = *w;
         memcpy(s->excluded, p->excluded, sizeof(s->excluded));
         s->usages = p->usages;
         s->flags = p->flags;
@@ -415,11 +508,15 @@ static bool serve(struct child *c, struct blkup_probe *p, char word)
         tell_block(s, p->block);
         for (;;) { /* ends: each turn costs the child bytes, rounds or lines, which its engine has budgets for
                     */
-                char heard = tell(c, word) ? hear(c) : DEAD;
+                char heard = DEAD;
 
-                c->was_dead = may_be_dead && heard == DEAD;
-                may_be_dead = false;
+                c->failure = ENDED;
+                if (tell(c, word))
+                        heard = hear(c);
+                if (heard == DEAD)
+                        return false;
                 word = BLKUP_CAGE_ANSWER;
+                c->failure = NONSENSE;
                 switch (heard) {
                 case BLKUP_CAGE_READ:
                         /* A child that goes on reading beyond its budget is no engine any more. */
@@ -445,16 +542,35 @@ static bool serve(struct child *c, struct blkup_probe *p, char word)
         }
 }
 
-static bool converse(struct child *c, struct blkup_probe *p, char word)
+/* Another child, behind a door that tells apart what ended it: a call that is none of the three is SIGSYS,
+ * and SIGKILL comes from outside. It is asked from the start. */
+static bool serve_again(struct child *c, struct blkup_probe *p, const struct blkup_part_wanted *w)
+{
+        (void) bury(c);
+        c->start_error = start(c, true);
+        if (c->start_error < 0)
+                return false;
+        if (!w) {
+                blkup_engine_reset(p);
+                p->view.size = blkup_engine_area(p, &p->base);
+                p->read_ns = 0;
+                c->shared->n_ahead = 0;
+        }
+        return serve(c, p, w);
+}
+
+/* A child that died or was stopped says nothing yet: the OOM killer or an operator may have done it, or the
+ * one before, whose answer it gave first. What a parser does over a device it does again. */
+static bool converse(struct child *c, struct blkup_probe *p, const struct blkup_part_wanted *w)
 {
         uint64_t start_ns = blkup_now_ns();
-        bool is_good = serve(c, p, word);
+        bool is_good;
 
-        /* What it died of may be the one before, whose answer it gave first: this one is told to another. */
-        if (c->was_dead) {
-                bury(c);
-                is_good = start(c) == 0 && serve(c, p, word);
-        }
+        c->is_open = false;
+        c->start_error = 0;
+        is_good = serve(c, p, w);
+        if (!is_good && c->failure != NONSENSE)
+                is_good = serve_again(c, p, w);
         c->busy_ns += blkup_now_ns() - start_ns;
         return is_good;
 }
@@ -465,18 +581,23 @@ static bool converse(struct child *c, struct blkup_probe *p, char word)
 static int give_up(struct child *c)
 {
         const bool is_first = c->is_new;
+        const enum failure failure = c->failure;
+        int signal;
 
-        bury(c);
+        if (c->start_error < 0)
+                return c->start_error;
+        signal = bury(c);
         if (c->is_open)
                 return -ENOSYS;
-        if (!is_first || start(c) < 0)
+        if (failure == HELD || (failure == ENDED && signal == SIGKILL))
+                return -ECANCELED;
+        if (!is_first || start(c, true) < 0)
                 return -EPIPE;
         if (tell(c, BLKUP_CAGE_HELLO) && hear(c) == BLKUP_CAGE_DONE) {
                 c->is_new = false;
                 return -EPIPE;
         }
-        bury(c);
-        return -ENOSYS;
+        return bury(c) == SIGKILL ? -ECANCELED : -ENOSYS;
 }
 
 static bool is_name(const char *s, size_t cap)
@@ -622,7 +743,7 @@ int blkup_cage_run(struct blkup_cage *c, struct blkup_probe *p)
                 n = read_ahead(p, from, ahead);
         }
         post(c->child, p, from, ahead, n);
-        if (!converse(c->child, p, BLKUP_CAGE_RUN) || !take_result(c, p)) {
+        if (!converse(c->child, p, NULL) || !take_result(c, p)) {
                 p->values = NULL;
                 p->n_hits = p->n_partitions = 0;
                 blkup_found_reset(p->table);
@@ -642,8 +763,7 @@ int blkup_cage_search(struct blkup_cage *c, struct blkup_probe *p, const struct 
                 return r;
         child = c->child;
         p->view.size = blkup_engine_area(p, &p->base);
-        child->shared->wanted = *w;
-        if (!converse(child, p, BLKUP_CAGE_SEARCH))
+        if (!converse(child, p, w))
                 r = give_up(child);
         else
                 r = *(volatile uint32_t *) &child->shared->n_partitions == 1;

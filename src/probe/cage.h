@@ -35,14 +35,15 @@ void blkup_cage_set_timeout(struct blkup_cage *c, int ms);
 struct blkup_cage *blkup_cage_unref(struct blkup_cage *c);
 
 /*
- * blkup_engine_run() in the child: p's settings and p->block go in, p's result comes out. A child that has
- * died since is replaced first. -EPIPE: it died, or did not answer in time, over this device; p's result is
- * then empty. -ENOSYS: it could not be shut in, and has looked at nothing. What fork() returns: there is no
- * child.
+ * blkup_engine_run() in the child: p's settings and p->block go in, p's result comes out. A child that dies
+ * or is stopped is replaced once, and its device read again. When there is no result p's is empty:
+ * -EPIPE: two died over this device, or one talked nonsense or took CPU until its time was over;
+ * -ECANCELED: two were killed (SIGKILL), stopped or did not get to run: nothing is known of the device;
+ * -ENOSYS: it could not be shut in, and has looked at nothing. What fork() returns: there is no child.
  */
 BLKUP_MUST_CHECK int blkup_cage_run(struct blkup_cage *c, struct blkup_probe *p);
 
-/* blkup_part_entry_search() in the child. 1: found; 0: not; -EPIPE as above. */
+/* blkup_part_entry_search() in the child. 1: found; 0: not; -EPIPE, -ECANCELED as above. */
 BLKUP_MUST_CHECK int blkup_cage_search(struct blkup_cage *c, struct blkup_probe *p,
                                        const struct blkup_part_wanted *w, struct blkup_partition *ret);
 

@@ -457,6 +457,7 @@ void blkup_engine_reset(struct blkup_probe *p)
         p->chosen_table = NULL;
         p->dropped = NULL;
         p->n_candidates = 0;
+        p->try_again = false;
         p->trouble[0] = '\0';
         blkup_found_reset(p->table);
         blkup_found_reset(p->entry);

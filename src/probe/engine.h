@@ -143,6 +143,7 @@ struct blkup_probe {
         struct blkup_candidate *candidates;
         unsigned n_candidates;
         struct blkup_found *scratch;
+        bool try_again; /* nobody could look */
         char trouble[256];
 };
 

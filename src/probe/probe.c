@@ -204,9 +204,14 @@ static void look(struct blkup_probe *p)
         if (r == 0)
                 return;
         p->verdict = BLKUP_VERDICT_UNKNOWN;
+        p->try_again = r != -EPIPE && r != -ENOSYS;
         if (r == -EPIPE)
                 (void) snprintf(p->trouble, sizeof(p->trouble),
                                 "damaged: the process that looked at it died or did not answer");
+        else if (r == -ECANCELED)
+                (void) snprintf(p->trouble, sizeof(p->trouble),
+                                "not looked at to the end, and no fault of it is known: the process that did "
+                                "was killed from outside (out of memory?) or held up");
         else
                 (void) snprintf(p->trouble, sizeof(p->trouble), "not looked at: no cage for the parser: %s",
                                 strerror(-r));
@@ -411,6 +416,11 @@ void blkup_probe_stats(const struct blkup_probe *p, struct blkup_io_stats *ret)
 const char *blkup_probe_trouble(const struct blkup_probe *p)
 {
         return p->trouble;
+}
+
+bool blkup_probe_try_again(const struct blkup_probe *p)
+{
+        return p->try_again;
 }
 
 uint64_t blkup_probe_size(const struct blkup_probe *p)

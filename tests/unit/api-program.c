@@ -52,6 +52,7 @@ int main(int argc, char **argv)
         blkup_probe_stats(p, &stats);
         failed |= stats.reads == 0 || stats.bytes < stats.reads;
         failed |= blkup_probe_size(p) == 0 || blkup_probe_trouble(p)[0] != '\0';
+        failed |= blkup_probe_try_again(p);
         for (n = 0; blkup_probe_type_name(n); n++)
                 ;
         printf("%lu types, %lu bytes read\n", (unsigned long) n, (unsigned long) stats.bytes);

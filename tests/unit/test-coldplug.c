@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -236,6 +237,8 @@ struct world {
         bool is_over;
         unsigned hanging;
         bool may_hang;
+        const char *kills_at; /* the disk at which all children are killed */
+        unsigned n_killed;
         uint64_t seed, delay_us;
         unsigned n_events;
         char events[MAX_EVENTS][96];
@@ -299,6 +302,24 @@ static void comes_before(const struct world *w, const char *a, const char *b)
         assert_true(x != UINT32_MAX && y != UINT32_MAX && x < y);
 }
 
+/* All children of the main thread, which makes the cage. */
+static unsigned kill_children(void)
+{
+        char path[64];
+        unsigned n = 0;
+        int child;
+        FILE *f;
+
+        (void) snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int) getpid());
+        f = fopen(path, "re");
+        if (!f)
+                return 0;
+        while (fscanf(f, "%d", &child) == 1) /* ends: with the list */
+                n += kill(child, SIGKILL) == 0;
+        (void) fclose(f);
+        return n;
+}
+
 static int world_open(void *to, const char *path, struct blkup_block **ret, struct blkup_error *err)
 {
         static const struct blkup_fault_rule unreadable = { .what = BLKUP_FAULT_ERROR, .is_for_good = true };
@@ -310,6 +331,8 @@ static int world_open(void *to, const char *path, struct blkup_block **ret, stru
         if (!d)
                 return blkup_fail_errno(err, -ENOENT, "%s", path);
         dawdle(w);
+        if (w->kills_at && strcmp(w->kills_at, d->name) == 0)
+                (void) __atomic_fetch_add(&w->n_killed, kill_children(), __ATOMIC_RELAXED);
         if (d->hangs && w->may_hang) {
                 (void) pthread_mutex_lock(&w->lock);
                 w->hanging++;
@@ -551,6 +574,34 @@ static void same_result_in_any_order(void **state)
                 assert_true(blkup_coldplug_result(c)->n_path > 0);
                 blkup_coldplug_unref(c);
         }
+        blkup_fstab_free(t);
+        end_world(&w);
+}
+
+/* As the OOM killer does: a child that ends is no word about the devices that are in its hands. */
+static void who_kills_the_cage_changes_nothing(void **state)
+{
+        struct world w;
+        struct blkup_fstab *t = parse_fstab(fstab_text);
+        char out[8192];
+
+        (void) state;
+        start_world(&w);
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(disks); i++) {
+                struct blkup_coldplug_settings s = {
+                        .fstab = t, .finish = BLKUP_COLDPLUG_FINISH_AUTO, .workers = 6,
+                        .late_ns = 60000 * MS, .device_ns = 60000 * MS, .finish_budget_ns = 19000 * MS,
+                };
+                struct blkup_coldplug *c = NULL;
+
+                w.kills_at = disks[i].name;
+                run_once(&w, &s, &c);
+                describe(&w, blkup_coldplug_result(c), out, sizeof(out));
+                assert_string_equal(out, expected);
+                blkup_coldplug_unref(c);
+        }
+        print_message("%u killed%s\n", w.n_killed,
+                      w.n_killed == 0 ? ": no seccomp, or a kernel that does not list children" : "");
         blkup_fstab_free(t);
         end_world(&w);
 }
@@ -805,6 +856,7 @@ int main(void)
                 cmocka_unit_test(only_and_places),
                 cmocka_unit_test(wait_for_a_device),
                 cmocka_unit_test(silence_delays_nobody),
+                cmocka_unit_test(who_kills_the_cage_changes_nothing),
                 cmocka_unit_test(same_result_in_any_order),
         };
 

@@ -344,7 +344,7 @@ static void one_child_serves_several(void **state)
         for (unsigned i = 1; i < 4; i++)
                 (void) blkup_probe_unref(t[i].p);
         /* No child is left. */
-        assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+        assert_int_equal(waitpid(-1, NULL, __WALL | WNOHANG), -1);
         assert_int_equal(errno, ECHILD);
 }
 
@@ -400,7 +400,7 @@ static void a_busy_child_is_not_waited_for(void **state)
         (void) blkup_probe_unref(bad.p);
 }
 
-/* The number of a process's one child; 0: none. */
+/* The number of a process's newest child; 0: none. */
 static pid_t child_of(pid_t pid)
 {
         char path[64];
@@ -410,8 +410,8 @@ static pid_t child_of(pid_t pid)
         (void) snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int) pid, (int) pid);
         f = fopen(path, "re");
         if (f) {
-                if (fscanf(f, "%d", &child) != 1)
-                        child = 0;
+                while (fscanf(f, "%d", &child) == 1)
+                        ; /* ends: with the list */
                 fclose(f);
         }
         return child;
@@ -440,7 +440,178 @@ static void a_signal_to_all_ends_no_child(void **state)
         (void) blkup_probe_unref(p);
 }
 
-static void a_child_ends_with_its_parent(void **state)
+/* A device during whose reads the child is sent a signal. */
+struct struck {
+        struct blkup_block block;
+        struct blkup_block *under;
+        const char *freezer; /* the child goes there instead; NULL: no */
+        int signal;
+        unsigned n_left; /* so many reads more */
+};
+
+static bool write_number(const char *dir, const char *name, const char *value)
+{
+        char path[128];
+        bool good;
+        int fd;
+
+        (void) snprintf(path, sizeof(path), "%s/%s", dir, name);
+        fd = open(path, O_WRONLY | O_CLOEXEC);
+        good = fd >= 0 && write(fd, value, strlen(value)) == (ssize_t) strlen(value);
+        (void) blkup_close(fd);
+        return good;
+}
+
+static int struck_read(struct blkup_block *b, struct blkup_block_request *r, size_t n)
+{
+        struct struck *s = (struct struck *) (void *) b;
+        const struct timespec moment = { .tv_nsec = 2000000 };
+        const pid_t child = child_of(getpid());
+
+        if (s->n_left > 0 && child > 0) {
+                char number[16];
+
+                s->n_left--;
+                (void) snprintf(number, sizeof(number), "%d", (int) child);
+                if (s->freezer)
+                        (void) write_number(s->freezer, "cgroup.procs", number);
+                else
+                        (void) kill(child, s->signal);
+                (void) nanosleep(&moment, NULL); /* a slow read: the child has ended before it is asked */
+        }
+        return s->under->ops->read(s->under, r, n);
+}
+
+static const struct blkup_block_ops struck_ops = { .name = "struck", .read = struck_read };
+
+static enum blkup_verdict probe_struck(struct blkup_probe *p, int signal, unsigned n, const char *freezer,
+                                       const uint8_t *bytes)
+{
+        enum blkup_verdict verdict = BLKUP_VERDICT_NOTHING;
+        struct blkup_block_memory m;
+        struct struck s = { .block = { .ops = &struck_ops }, .under = &m.block, .freezer = freezer,
+                            .signal = signal, .n_left = n };
+
+        blkup_block_memory_init(&m, SIZE, 512);
+        assert_int_equal(blkup_block_memory_add(&m.block, 0, bytes, SIZE), 0);
+        s.block.info = m.block.info;
+        s.block.align_bytes = m.block.align_bytes;
+        assert_int_equal(blkup_probe_block(p, &s.block, &verdict, NULL), 0);
+        (void) blkup_block_close(&m.block);
+        return verdict;
+}
+
+static void is_no_word_about_the_device(const struct blkup_probe *p)
+{
+        assert_null(strstr(blkup_probe_trouble(p), "damaged"));
+        assert_non_null(strstr(blkup_probe_trouble(p), "from outside"));
+        assert_true(blkup_probe_try_again(p));
+}
+
+static bool lists_children(struct blkup_probe *p)
+{
+        assert_int_equal(probe(p, swap), BLKUP_VERDICT_FOUND);
+        return child_of(getpid()) != 0;
+}
+
+static void strike_all(struct blkup_probe *p)
+{
+        static const int signals[] = { SIGKILL, SIGSTOP };
+
+        for (size_t i = 0; i < BLKUP_ARRAY_SIZE(signals); i++) {
+                /* Once: another child answers, whether the first one had served others or not. */
+                for (unsigned k = 0; k < 2; k++) {
+                        assert_int_equal(probe_struck(p, signals[i], 1, NULL, swap), BLKUP_VERDICT_FOUND);
+                        assert_string_equal(blkup_probe_lookup(p, "LABEL"), "a swap");
+                        assert_false(blkup_probe_try_again(p));
+                }
+                /* Always: nothing is known. */
+                assert_int_equal(probe_struck(p, signals[i], 1000, NULL, swap), BLKUP_VERDICT_UNKNOWN);
+                is_no_word_about_the_device(p);
+                /* What is the device's fault stays that, though a strike came first. */
+                evil[4] = CRASH;
+                assert_int_equal(probe_struck(p, signals[i], 1, NULL, evil), BLKUP_VERDICT_UNKNOWN);
+                assert_non_null(strstr(blkup_probe_trouble(p), "damaged"));
+                assert_false(blkup_probe_try_again(p));
+                assert_int_equal(probe(p, swap), BLKUP_VERDICT_FOUND);
+        }
+}
+
+/* The OOM killer, or a kill -9. */
+static void who_kills_a_child_damages_no_device(void **state)
+{
+        struct blkup_probe *p = caged();
+
+        (void) state;
+        if (!lists_children(p)) {
+                (void) blkup_probe_unref(p);
+                print_message("SKIP: this kernel does not list children\n");
+                skip();
+        }
+        strike_all(p);
+        p = blkup_probe_unref(p);
+        assert_int_equal(waitpid(-1, NULL, __WALL | WNOHANG), -1);
+        assert_int_equal(errno, ECHILD);
+}
+
+/* A parent whose children are not to be waited for is told what ended its child all the same. */
+static void nor_where_children_are_not_waited_for(void **state)
+{
+        struct blkup_probe *p = caged();
+
+        (void) state;
+        if (!lists_children(p)) {
+                (void) blkup_probe_unref(p);
+                print_message("SKIP: this kernel does not list children\n");
+                skip();
+        }
+        assert_true(signal(SIGCHLD, SIG_IGN) != SIG_ERR);
+        strike_all(p);
+        for (unsigned i = OPEN; i <= CRASH; i++) {
+                evil[4] = (uint8_t) i;
+                assert_int_equal(probe(p, evil), BLKUP_VERDICT_UNKNOWN);
+                assert_non_null(strstr(blkup_probe_trouble(p), "damaged"));
+        }
+        (void) blkup_probe_unref(p);
+        assert_true(signal(SIGCHLD, SIG_DFL) != SIG_ERR);
+}
+
+/* Frozen, a child is not even killed before it is thawed: nobody waits for that. */
+static void nor_who_freezes_it(void **state)
+{
+        struct blkup_probe *p = caged();
+        enum blkup_verdict once, always;
+        struct timespec a, b;
+        char dir[64];
+        bool is_thawed;
+
+        (void) state;
+        (void) snprintf(dir, sizeof(dir), "/sys/fs/cgroup/freezer/blkup-test-%d", (int) getpid());
+        if (!lists_children(p) || mkdir(dir, 0755) < 0) {
+                (void) blkup_probe_unref(p);
+                print_message("SKIP: no freezer of the first kind here\n");
+                skip();
+        }
+        assert_true(write_number(dir, "freezer.state", "FROZEN"));
+        (void) clock_gettime(CLOCK_MONOTONIC, &a);
+        once = probe_struck(p, 0, 1, dir, swap);
+        always = probe_struck(p, 0, 1000, dir, swap);
+        (void) clock_gettime(CLOCK_MONOTONIC, &b);
+        is_thawed = write_number(dir, "freezer.state", "THAWED");
+        assert_true(is_thawed);
+        assert_int_equal(once, BLKUP_VERDICT_FOUND);
+        assert_int_equal(always, BLKUP_VERDICT_UNKNOWN);
+        is_no_word_about_the_device(p);
+        assert_int_equal(probe(p, swap), BLKUP_VERDICT_FOUND);
+        p = blkup_probe_unref(p);
+        while (waitpid(-1, NULL, __WALL) > 0)
+                ; /* ends: they were killed, and now end */
+        for (unsigned i = 0; i < 500 && rmdir(dir) < 0; i++)
+                (void) nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
+        assert_true(b.tv_sec - a.tv_sec < 20); /* three times a second for the answer, and one for the end */
+}
+
+static void a_child_ends_with_its_parent(void **state, int before)
 {
         const struct timespec moment = { .tv_nsec = 10000000 };
         pid_t pid, child = 0;
@@ -462,6 +633,8 @@ static void a_child_ends_with_its_parent(void **state)
                 child = child_of(pid);
         }
         (void) nanosleep(&moment, NULL);
+        if (child != 0 && before != 0)
+                assert_int_equal(kill(child, before), 0);
         assert_int_equal(kill(pid, SIGKILL), 0);
         assert_int_equal(waitpid(pid, NULL, 0), pid);
         if (child == 0) {
@@ -471,6 +644,16 @@ static void a_child_ends_with_its_parent(void **state)
         for (unsigned i = 0; i < 500 && kill(child, 0) == 0; i++)
                 (void) nanosleep(&moment, NULL);
         assert_int_equal(kill(child, 0), -1);
+}
+
+static void a_child_that_waits_ends_with_its_parent(void **state)
+{
+        a_child_ends_with_its_parent(state, 0);
+}
+
+static void a_child_that_is_stopped_ends_with_its_parent(void **state)
+{
+        a_child_ends_with_its_parent(state, SIGSTOP);
 }
 
 static int compare_u64(const void *a, const void *b)
@@ -542,7 +725,11 @@ int main(void)
                 cmocka_unit_test(one_child_serves_several),
                 cmocka_unit_test(a_busy_child_is_not_waited_for),
                 cmocka_unit_test(a_signal_to_all_ends_no_child),
-                cmocka_unit_test(a_child_ends_with_its_parent),
+                cmocka_unit_test(who_kills_a_child_damages_no_device),
+                cmocka_unit_test(nor_where_children_are_not_waited_for),
+                cmocka_unit_test(nor_who_freezes_it),
+                cmocka_unit_test(a_child_that_waits_ends_with_its_parent),
+                cmocka_unit_test(a_child_that_is_stopped_ends_with_its_parent),
                 cmocka_unit_test(a_child_answers_soon),
         };
 
