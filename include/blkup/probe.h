@@ -260,8 +260,8 @@ void blkup_probe_stats(const struct blkup_probe *p, struct blkup_io_stats *ret);
 /* One line that says what could not be read ("read error at 65536: Input/output error"), or "" when all was
  * well; never "" after BLKUP_VERDICT_UNKNOWN. */
 const char *blkup_probe_trouble(const struct blkup_probe *p);
-/* BLKUP_VERDICT_UNKNOWN for want of a process that could look: it was killed or stopped from outside, or could
- * not be made. No word about the device: another run may know. */
+/* BLKUP_VERDICT_UNKNOWN for want of a process that could look: it was killed or stopped from outside, or
+ * could not be made. No word about the device: another run may know. */
 bool blkup_probe_try_again(const struct blkup_probe *p);
 
 /* Size in bytes of the area that was looked at in the last run. */
