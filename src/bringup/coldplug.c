@@ -25,6 +25,7 @@
 #include "bringup/cold.h"
 #include "host/hostfile.h"
 #include "host/workers.h"
+#include "sync/cond.h"
 
 #define USUAL_WORKERS 64u
 /* Counted with strace: at most five of each device at a time (image, cage, loop device, context, mount
@@ -676,7 +677,6 @@ int blkup_coldplug_run(const struct blkup_coldplug_settings *s, struct blkup_col
                        struct blkup_error *err)
 {
         struct blkup_coldplug *c = calloc(1, sizeof(*c));
-        pthread_condattr_t monotonic;
         int r;
 
         if (!c)
@@ -689,11 +689,8 @@ int blkup_coldplug_run(const struct blkup_coldplug_settings *s, struct blkup_col
         (void) pthread_mutex_init(&c->terminal, NULL);
         (void) pthread_mutex_init(&c->modules_lock, NULL);
         (void) pthread_mutex_init(&c->events_lock, NULL);
-        (void) pthread_condattr_init(&monotonic);
-        (void) pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-        (void) pthread_cond_init(&c->changed, &monotonic);
-        (void) pthread_cond_init(&c->prober_is_free, &monotonic);
-        (void) pthread_condattr_destroy(&monotonic);
+        (void) blkup_cond_init(&c->changed);
+        (void) blkup_cond_init(&c->prober_is_free);
         blkup_cold_fill_ops(c);
         c->result.start_ns = blkup_now_ns();
         c->deadline_ns = c->result.start_ns + s->wait_ns;

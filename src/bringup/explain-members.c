@@ -1,142 +1,105 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/*
- * Which devices carry a UUID, without waiting for one that does not answer: a thread looks at one after the
- * other, and is left behind, with what it needs, where it hangs; another goes on with the next device.
- */
+/* Which devices carry a UUID, without waiting for one that does not answer. */
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "bringup/explain-internal.h"
+#include "sync/late.h"
 
-#define PATIENCE_S 1
-/* That many silent devices, and the rest is not looked at. */
-#define MAX_SILENT 4
+/* That many at a time; and when so many are silent, the rest is not looked at. */
+#define MAX_THREADS 4u
+#define PATIENCE_NS UINT64_C(1000000000)
 
-struct look {
-        pthread_mutex_t lock;
-        pthread_cond_t changed;
-        unsigned refs;
-        bool is_done, is_left;
-        size_t at, n; /* the device that is being looked at */
+struct search {
+        char uuid[64];
         char (*paths)[64];
-        char uuid[64], first[64];
-        size_t hits;
+        size_t n;
+        size_t hits, first; /* the lowest that carries it */
 };
 
-static void drop(struct look *l)
+static void free_search(void *to)
 {
-        bool is_last;
+        struct search *s = to;
 
-        (void) pthread_mutex_lock(&l->lock);
-        is_last = --l->refs == 0;
-        (void) pthread_mutex_unlock(&l->lock);
-        if (!is_last)
-                return;
-        (void) pthread_cond_destroy(&l->changed);
-        (void) pthread_mutex_destroy(&l->lock);
-        free(l->paths);
-        free(l);
+        free(s->paths);
+        free(s);
 }
 
-static bool carries(struct blkup_probe *p, const char *path, const char *uuid)
+static void *begin(void *to)
 {
-        enum blkup_verdict verdict;
-        const char *found = NULL;
-
-        if (blkup_probe_path(p, path, NULL, &verdict, NULL) == 0 && verdict == BLKUP_VERDICT_FOUND)
-                found = blkup_probe_lookup(p, "UUID");
-        return found && strcmp(found, uuid) == 0;
-}
-
-static void *walk(void *arg)
-{
-        struct look *l = arg;
         struct blkup_probe *p = blkup_probe_new();
-        bool go_on = p != NULL;
 
+        (void) to;
         /* Without a cage (no seccomp) the devices are looked at here. */
         if (p)
                 (void) !blkup_probe_set_cage(p, true);
-        /* Ends: `at` grows up to n. */
-        while (go_on) {
-                bool hit = l->at < l->n && carries(p, l->paths[l->at], l->uuid);
-
-                (void) pthread_mutex_lock(&l->lock);
-                if (hit && !l->is_left && l->hits++ == 0)
-                        (void) snprintf(l->first, sizeof(l->first), "%s", l->paths[l->at]);
-                go_on = !l->is_left && l->at < l->n && ++l->at < l->n;
-                (void) pthread_cond_signal(&l->changed);
-                (void) pthread_mutex_unlock(&l->lock);
-        }
-        blkup_probe_unref(p);
-        (void) pthread_mutex_lock(&l->lock);
-        l->is_done = true;
-        (void) pthread_cond_signal(&l->changed);
-        (void) pthread_mutex_unlock(&l->lock);
-        drop(l);
-        return NULL;
+        return p;
 }
 
-/* The devices from `from` on; *ret_next: behind the last one that was looked at. */
-static size_t look_from(const struct blkup_sysblocks *t, size_t from, const char *uuid, char *ret_first,
-                        size_t cap, size_t *ret_next)
+static void end(void *own)
 {
-        struct look *l = calloc(1, sizeof(*l));
-        pthread_t thread;
-        size_t hits = 0;
+        blkup_probe_unref(own);
+}
 
-        *ret_next = t->n;
-        if (!l)
-                return 0;
-        l->paths = calloc(t->n - from + 1, sizeof(*l->paths));
-        (void) pthread_mutex_init(&l->lock, NULL);
-        (void) pthread_cond_init(&l->changed, NULL);
-        l->refs = 2;
-        (void) snprintf(l->uuid, sizeof(l->uuid), "%s", uuid);
-        for (size_t i = from; l->paths && i < t->n; i++, l->n++)
+/* The answer is the path of a device that carries it, or NULL. */
+static void *look(void *to, void *own, size_t i)
+{
+        struct search *s = to;
+        enum blkup_verdict verdict;
+        const char *found = NULL;
+
+        if (blkup_probe_path(own, s->paths[i], NULL, &verdict, NULL) == 0 && verdict == BLKUP_VERDICT_FOUND)
+                found = blkup_probe_lookup(own, "UUID");
+        return found && strcmp(found, s->uuid) == 0 ? s->paths[i] : NULL;
+}
+
+static void take(void *to, size_t i, void *path)
+{
+        struct search *s = to;
+
+        (void) path;
+        if (s->hits++ == 0 || i < s->first)
+                s->first = i;
+}
+
+static struct search *new_search(const struct blkup_sysblocks *t, const char *uuid)
+{
+        struct search *s = calloc(1, sizeof(*s));
+
+        if (!s)
+                return NULL;
+        (void) snprintf(s->uuid, sizeof(s->uuid), "%s", uuid);
+        s->paths = calloc(t->n + 1, sizeof(*s->paths));
+        for (size_t i = 0; s->paths && i < t->n; i++)
                 if (t->blocks[i].size_sectors > 0 && !t->blocks[i].is_hidden && !t->blocks[i].dm_is_suspended)
-                        (void) snprintf(l->paths[l->n], sizeof(l->paths[0]), "/dev/%s",
+                        (void) snprintf(s->paths[s->n++], sizeof(s->paths[0]), "/dev/%s",
                                         t->blocks[i].dev_name);
-        if (!l->paths || pthread_create(&thread, NULL, walk, l) != 0) {
-                l->refs = 1;
-                drop(l);
-                return 0;
-        }
-        (void) pthread_detach(thread);
-        (void) pthread_mutex_lock(&l->lock);
-        /* Ends: with the last device, or with one that does not answer. */
-        while (!l->is_done && !l->is_left) {
-                struct timespec until;
-                size_t before = l->at;
-                int r = 0;
-
-                (void) clock_gettime(CLOCK_REALTIME, &until);
-                until.tv_sec += PATIENCE_S;
-                while (r == 0 && !l->is_done && l->at == before)
-                        r = pthread_cond_timedwait(&l->changed, &l->lock, &until);
-                if (!l->is_done && l->at == before) {
-                        l->is_left = true;
-                        *ret_next = from + l->at + 1;
-                }
-        }
-        hits = l->hits;
-        if (hits > 0 && ret_first)
-                (void) snprintf(ret_first, cap, "%s", l->first);
-        (void) pthread_mutex_unlock(&l->lock);
-        drop(l);
-        return hits;
+        return s;
 }
 
 size_t blkup_explain_count_members(struct blkup_explainer *e, const char *uuid, char *ret_first, size_t cap)
 {
+        static const struct blkup_late_ops ops = { .begin = begin, .end = end, .look = look, .take = take,
+                                                   .free = free_search };
         const struct blkup_sysblocks *t = blkup_explainer_blocks(e);
-        size_t n = 0, at = 0;
+        struct search *s = t ? new_search(t, uuid) : NULL;
+        struct blkup_late *l = s ? blkup_late_start(s->n, MAX_THREADS, &ops, s) : NULL;
+        size_t n;
 
-        for (unsigned silent = 0; t && at < t->n && silent < MAX_SILENT; silent++)
-                n += look_from(t, at, uuid, n == 0 ? ret_first : NULL, cap, &at);
+        if (!l) {
+                if (s)
+                        free_search(s);
+                return 0;
+        }
+        blkup_late_lock(l);
+        while (blkup_late_wait(l, PATIENCE_NS, PATIENCE_NS))
+                ; /* ends: with the last answer, or the time of those that give none */
+        n = s->hits;
+        if (n > 0 && ret_first)
+                (void) snprintf(ret_first, cap, "%s", s->paths[s->first]);
+        blkup_late_unlock(l);
+        (void) blkup_late_free(l);
         return n;
 }

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "cli/blkid.h"
-#include "cli/late.h"
+#include "cli/patience.h"
 #include "host/hostfile.h"
 
 /* As libblkid ranks them: device-mapper above what it is made of, md above its members. */
@@ -313,7 +313,7 @@ static struct scan *new_scan(const struct blkup_cli_blkid_devices *l)
         return NULL;
 }
 
-static void *look(void *to, struct blkup_probe *p, size_t i)
+static void *look(void *to, void *own, size_t i)
 {
         const struct scan *s = to;
         struct blkup_cli_blkid_device *d = calloc(1, sizeof(*d));
@@ -325,7 +325,7 @@ static void *look(void *to, struct blkup_probe *p, size_t i)
                 free(d);
                 return NULL;
         }
-        probe_one(p, d);
+        probe_one(own, d);
         return d;
 }
 
@@ -336,9 +336,19 @@ static void take(void *to, size_t i, void *answer)
         s->found[i] = answer;
 }
 
-static void into_cage(struct blkup_probe *p)
+static void *begin(void *to)
 {
-        (void) blkup_cli_probe_start_cage("blkid", p, false);
+        struct blkup_probe *p = blkup_probe_new();
+
+        (void) to;
+        if (p)
+                (void) blkup_cli_probe_start_cage("blkid", p, false);
+        return p;
+}
+
+static void end(void *own)
+{
+        blkup_probe_unref(own);
 }
 
 /* The answer becomes that of d, which keeps its name and its place. */
@@ -357,10 +367,11 @@ static void move_answer(struct blkup_cli_blkid_device *d, struct blkup_cli_blkid
 int blkup_cli_blkid_probe(struct blkup_cli_blkid_devices *l, blkup_cli_blkid_wanted *is_wanted,
                           const void *to)
 {
-        static const struct blkup_cli_late_ops ops = {
-                .look = look, .take = take, .drop = free_device, .prepare = into_cage, .free = free_scan,
+        static const struct blkup_late_ops ops = {
+                .begin = begin, .end = end, .look = look, .take = take, .drop = free_device,
+                .free = free_scan,
         };
-        struct blkup_cli_late *late;
+        struct blkup_late *late;
         struct scan *s;
         bool is_found = false;
         int r = 0;
@@ -368,23 +379,23 @@ int blkup_cli_blkid_probe(struct blkup_cli_blkid_devices *l, blkup_cli_blkid_wan
         if (l->n == 0)
                 return 0;
         s = new_scan(l);
-        late = s ? blkup_cli_late_start(l->n, &ops, s) : NULL;
+        late = s ? blkup_late_start(l->n, BLKUP_CLI_PROBERS, &ops, s) : NULL;
         if (!late) {
                 if (s)
                         free_scan(s);
                 return -ENOMEM;
         }
-        blkup_cli_late_lock(late);
+        blkup_late_lock(late);
         do
                 for (size_t i = 0; is_wanted && i < l->n && !is_found; i++)
                         is_found = s->found[i] && is_wanted(to, s->found[i]);
-        while (blkup_cli_late_wait(late, is_found));
+        while (blkup_cli_wait_for_devices(late, is_found));
         for (size_t i = 0; i < l->n; i++) {
                 struct blkup_cli_blkid_device *d = &l->devices[i];
 
                 if (s->found[i]) {
                         move_answer(d, s->found[i]);
-                } else if (blkup_cli_late_is_done(late, i)) {
+                } else if (blkup_late_is_done(late, i)) {
                         r = -ENOMEM;
                 } else {
                         d->verdict = BLKUP_VERDICT_UNKNOWN;
@@ -396,7 +407,7 @@ int blkup_cli_blkid_probe(struct blkup_cli_blkid_devices *l, blkup_cli_blkid_wan
                                 d->said.line[0] = '\0'; /* what was asked for was there */
                 }
         }
-        blkup_cli_late_unlock(late);
-        (void) blkup_cli_late_free(late);
+        blkup_late_unlock(late);
+        (void) blkup_late_free(late);
         return r;
 }

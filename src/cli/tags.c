@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "block/file.h"
-#include "cli/late.h"
+#include "cli/patience.h"
 #include "cli/tags.h"
 #include "host/hostfile.h"
 #include "host/sysfs.h"
@@ -32,7 +32,7 @@ struct device {
 
 /* One look at all devices. */
 struct scan {
-        struct blkup_cli_late *late;
+        struct blkup_late *late;
         struct device
                 *devices; /* with its lock: n that are looked at, and some that are known to be silent */
         size_t n, n_all;
@@ -81,14 +81,28 @@ static void into_cage(struct blkup_probe *p)
                 return;
 }
 
-static void *look(void *to, struct blkup_probe *p, size_t i)
+static void *begin(void *to)
+{
+        struct blkup_probe *p = blkup_probe_new();
+
+        (void) to;
+        into_cage(p);
+        return p;
+}
+
+static void end(void *own)
+{
+        blkup_probe_unref(own);
+}
+
+static void *look(void *to, void *own, size_t i)
 {
         const struct scan *s = to;
         struct device *d = malloc(sizeof(*d));
 
         if (d) {
                 *d = s->devices[i]; /* nobody changes it before this has come back */
-                probe_one(p, d);
+                probe_one(own, d);
         }
         return d;
 }
@@ -112,7 +126,7 @@ static void free_scan(void *to)
 static void forget(struct blkup_cli_tags *t)
 {
         if (t->scan)
-                (void) blkup_cli_late_free(t->scan->late); /* and with the last thread the scan */
+                (void) blkup_late_free(t->scan->late); /* and with the last thread the scan */
         t->scan = NULL;
         t->blocks = blkup_sysblocks_free(t->blocks);
 }
@@ -128,7 +142,7 @@ static uint64_t silent_in(const struct scan *last, const struct device *d)
                 if (o->major != d->major || o->minor != d->minor || strcmp(o->path, d->path) != 0)
                         continue;
                 if (i < last->n)
-                        return blkup_cli_late_is_done(last->late, i) ? 0 : now;
+                        return blkup_late_is_done(last->late, i) ? 0 : now;
                 return now - o->silent_ns < ASK_AGAIN_NS ? o->silent_ns : 0;
         }
         return 0;
@@ -207,22 +221,22 @@ static int list_devices(const struct blkup_cli_tags *t, struct scan *s)
 
 static int start_scan(struct blkup_cli_tags *t)
 {
-        static const struct blkup_cli_late_ops ops = {
-                .look = look, .take = take, .drop = free, .prepare = into_cage, .free = free_scan,
+        static const struct blkup_late_ops ops = {
+                .begin = begin, .end = end, .look = look, .take = take, .drop = free, .free = free_scan,
         };
         struct scan *s = calloc(1, sizeof(*s));
-        struct blkup_cli_late *late = NULL;
+        struct blkup_late *late = NULL;
         int r = s ? list_devices(t, s) : -ENOMEM;
 
         if (r == 0 && t->scan)
-                blkup_cli_late_lock(t->scan->late);
+                blkup_late_lock(t->scan->late);
         if (r == 0)
                 sort_out(s, t->scan);
         if (r == 0 && t->scan)
-                blkup_cli_late_unlock(t->scan->late);
+                blkup_late_unlock(t->scan->late);
         forget(t);
         if (r == 0) {
-                late = blkup_cli_late_start(s->n, &ops, s);
+                late = blkup_late_start(s->n, BLKUP_CLI_PROBERS, &ops, s);
                 r = late ? 0 : -ENOMEM;
         }
         if (r < 0) {
@@ -374,14 +388,14 @@ static int find_in_time(struct blkup_cli_tags *t, const char *name, const char *
         struct scan *s = t->scan;
         int r;
 
-        blkup_cli_late_lock(s->late);
+        blkup_late_lock(s->late);
         do
                 r = find_in_table(t, name, value, ret);
-        while (r != -ENOTUNIQ && blkup_cli_late_wait(s->late, r == 0 || t->comes_again));
+        while (r != -ENOTUNIQ && blkup_cli_wait_for_devices(s->late, r == 0 || t->comes_again));
         for (size_t i = 0; i < s->n_all && r == -ENOENT && !ret->other_path[0]; i++)
-                if (i >= s->n || !blkup_cli_late_is_done(s->late, i))
+                if (i >= s->n || !blkup_late_is_done(s->late, i))
                         copy_value(ret->other_path, sizeof(ret->other_path), s->devices[i].path);
-        blkup_cli_late_unlock(s->late);
+        blkup_late_unlock(s->late);
         return r;
 }
 

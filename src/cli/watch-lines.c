@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "cli/output.h"
+#include "sync/cond.h"
 
 /* Some ten thousand events: more than come while a reader is busy. */
 #define MAX_BYTES  (4u << 20)
@@ -97,7 +98,6 @@ static void *run(void *arg)
 int blkup_cli_lines_new(const char *command, int fd, struct blkup_cli_lines **ret)
 {
         struct blkup_cli_lines *l = calloc(1, sizeof(*l));
-        pthread_condattr_t monotonic;
         int r;
 
         if (!l)
@@ -111,10 +111,7 @@ int blkup_cli_lines_new(const char *command, int fd, struct blkup_cli_lines **re
                 return r;
         }
         (void) pthread_mutex_init(&l->lock, NULL);
-        (void) pthread_condattr_init(&monotonic);
-        (void) pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-        (void) pthread_cond_init(&l->changed, &monotonic);
-        (void) pthread_condattr_destroy(&monotonic);
+        (void) blkup_cond_init(&l->changed);
         r = -pthread_create(&l->thread, NULL, run, l);
         if (r < 0) {
                 (void) blkup_close(l->fd);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "host/hostfile.h"
 #include "modules/name.h"
+#include "sync/cond.h"
 
 /* A load that is not held takes some ms; the first look comes after the longest that were measured but for
  * those that probe devices. */
@@ -200,7 +201,6 @@ int blkup_held_new(const char *root, const struct blkup_held_load *loads, size_t
                    const struct blkup_held_calls *calls, struct blkup_held **ret)
 {
         struct blkup_held *h = calloc(1, sizeof(*h) + n * sizeof(h->loads[0]));
-        pthread_condattr_t monotonic;
 
         if (!h)
                 return -ENOMEM;
@@ -210,10 +210,7 @@ int blkup_held_new(const char *root, const struct blkup_held_load *loads, size_t
         for (size_t i = 0; i < n; i++)
                 h->loads[i].is = loads[i];
         (void) pthread_mutex_init(&h->lock, NULL);
-        (void) pthread_condattr_init(&monotonic);
-        (void) pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-        (void) pthread_cond_init(&h->changed, &monotonic);
-        (void) pthread_condattr_destroy(&monotonic);
+        (void) blkup_cond_init(&h->changed);
         *ret = h;
         return 0;
 }

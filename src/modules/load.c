@@ -26,6 +26,7 @@
 #include "modules/name.h"
 #include "modules/tree.h"
 #include "modules/unpack.h"
+#include "sync/cond.h"
 #include "sync/pool.h"
 #include "trace/trace.h"
 
@@ -826,7 +827,6 @@ static int make_context(struct blkup_module_plan *p, const struct blkup_module_l
 {
         const struct blkup_modules *m = blkup_module_plan_modules(p);
         const struct blkup_module_node *nodes = NULL;
-        pthread_condattr_t monotonic;
         struct context *c;
         size_t n = 0;
         int r;
@@ -839,10 +839,7 @@ static int make_context(struct blkup_module_plan *p, const struct blkup_module_l
                 return -ENOMEM;
         atomic_init(&c->refs, 1);
         (void) pthread_mutex_init(&c->lock, NULL);
-        (void) pthread_condattr_init(&monotonic);
-        (void) pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-        (void) pthread_cond_init(&c->is_back, &monotonic);
-        (void) pthread_condattr_destroy(&monotonic);
+        (void) blkup_cond_init(&c->is_back);
         c->holder = o->holder;
         c->trace = o->trace;
         c->first_worker = o->first_worker;

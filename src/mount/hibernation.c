@@ -13,22 +13,22 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "block/nowait.h"
 #include "host/hostfile.h"
 #include "mount/hibernation.h"
 #include "mount/mounter.h"
+#include "sync/late.h"
 
 #define MAX_PARTITIONS_BYTES (4u << 20)
 #define MAX_DEVICES 65536u
 #define MAX_THREADS 31
 /* A device that is silent for so long is not waited for: it may be silent for good. */
 #define SILENT_NS UINT64_C(1000000000)
+#define UNLISTED "perhaps a device that cannot be listed (is /proc mounted?)"
 
 static const struct {
         const char *bytes;
@@ -141,15 +141,11 @@ bool blkup_hibernation_is_at(const struct blkup_hibernation_places *p, int fd)
 struct candidate {
         char path[128];
         bool is_in_use_soon;
-        enum { NOT_BEGUN, BEGUN, LOOKED_AT } state;
 };
 
-/* Devices that have to be read, by as many threads as there are devices, up to MAX_THREADS: a look is a wait.
- * A thread whose device does not answer is left behind, and its memory with it. */
+/* What all looks need. Devices that have to be read, by as many threads as there are devices, up to
+ * MAX_THREADS, are the first n_left. */
 struct search {
-        unsigned refs; /* with the lock, as all that follows */
-        pthread_mutex_t lock;
-        pthread_cond_t changed;
         char *root;
         struct blkup_hibernation_places places;
         struct candidate *devices;
@@ -157,17 +153,10 @@ struct search {
         char found[256]; /* "" = none so far */
 };
 
-static void unref(struct search *s)
+static void free_search(void *to)
 {
-        bool is_last;
+        struct search *s = to;
 
-        (void) pthread_mutex_lock(&s->lock);
-        is_last = --s->refs == 0;
-        (void) pthread_mutex_unlock(&s->lock);
-        if (!is_last)
-                return;
-        (void) pthread_cond_destroy(&s->changed);
-        (void) pthread_mutex_destroy(&s->lock);
         free(s->devices);
         free(s->root);
         free(s);
@@ -176,19 +165,12 @@ static void unref(struct search *s)
 static struct search *new_search(const char *root)
 {
         struct search *s = calloc(1, sizeof(*s));
-        pthread_condattr_t attr;
 
         if (!s)
                 return NULL;
-        s->refs = 1;
-        (void) pthread_mutex_init(&s->lock, NULL);
-        (void) pthread_condattr_init(&attr);
-        (void) pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-        (void) pthread_cond_init(&s->changed, &attr);
-        (void) pthread_condattr_destroy(&attr);
         s->root = root ? strdup(root) : NULL;
         if (root && !s->root) {
-                unref(s);
+                free_search(s);
                 return NULL;
         }
         return s;
@@ -246,74 +228,49 @@ static bool read_short(const char *root, char *ret, size_t cap, size_t *ret_n)
         return false;
 }
 
-static void *look_at_some(void *arg)
+/* The answer is the device with an image, or NULL. */
+static void *look_patiently(void *to, void *own, size_t i)
 {
-        struct search *s = arg;
+        struct search *s = to;
 
-        (void) pthread_mutex_lock(&s->lock);
-        /* Ends: each device is taken once. */
-        for (size_t i = 0; i < s->n; i++) {
-                struct candidate *c = &s->devices[i];
-                enum look l;
-
-                if (c->state != NOT_BEGUN)
-                        continue;
-                c->state = BEGUN;
-                (void) pthread_mutex_unlock(&s->lock);
-                l = look_at_device(s, c, true);
-                (void) pthread_mutex_lock(&s->lock);
-                c->state = LOOKED_AT;
-                s->n_left--;
-                if (l == IMAGE)
-                        memcpy(s->found, c->path, sizeof(c->path));
-                (void) pthread_cond_broadcast(&s->changed);
-        }
-        (void) pthread_mutex_unlock(&s->lock);
-        unref(s);
-        return NULL;
+        (void) own;
+        return look_at_device(s, &s->devices[i], true) == IMAGE ? s->devices[i].path : NULL;
 }
 
-/* Threads for what has to be read; false: not even one could be made. With the lock. */
-static bool start_threads(struct search *s)
+static void take_image(void *to, size_t i, void *path)
 {
-        pthread_attr_t attr;
-        size_t n = 0;
+        (void) i;
+        blkup_mount_copy(((struct search *) to)->found, sizeof(((struct search *) to)->found), path);
+}
 
-        (void) pthread_attr_init(&attr);
-        (void) pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-        while (n < s->n_left && n < MAX_THREADS) {
-                pthread_t thread;
+/* true: an image was found, or must be thought to be there; ret says where. Else the first that has not
+ * answered goes to ret_silent. s is not the caller's any more. */
+static bool read_what_is_left(struct search *s, char *ret, size_t cap, char *ret_silent, size_t silent_cap)
+{
+        static const struct blkup_late_ops ops = { .look = look_patiently, .take = take_image,
+                                                   .free = free_search };
+        struct blkup_late *l = blkup_late_start(s->n_left, MAX_THREADS, &ops, s);
 
-                s->refs++;
-                if (pthread_create(&thread, &attr, look_at_some, s) != 0) {
-                        s->refs--;
+        if (!l) {
+                free_search(s);
+                blkup_mount_copy(ret, cap, UNLISTED);
+                return true;
+        }
+        blkup_late_lock(l);
+        while (!s->found[0] && blkup_late_wait(l, SILENT_NS, SILENT_NS))
+                ; /* ends: with the answers, or the time */
+        blkup_mount_copy(ret, cap, s->found);
+        for (size_t i = 0; i < s->n_left && !s->found[0]; i++)
+                if (!blkup_late_is_done(l, i)) {
+                        blkup_mount_copy(ret_silent, silent_cap, s->devices[i].path);
                         break;
                 }
-                n++;
-        }
-        (void) pthread_attr_destroy(&attr);
-        return n > 0;
+        blkup_late_unlock(l);
+        (void) blkup_late_free(l);
+        return *ret;
 }
 
-/* Waits until all have answered, or for SILENT_NS; the first that has not goes to ret_silent. With the lock.
- */
-static void wait_for_all(struct search *s, char *ret_silent, size_t cap)
-{
-        uint64_t until = blkup_now_ns() + SILENT_NS;
-        struct timespec at = blkup_to_timespec(until);
-
-        /* Ends: with the answers, or the time. */
-        while (s->n_left > 0 && !s->found[0] &&
-               pthread_cond_timedwait(&s->changed, &s->lock, &at) != ETIMEDOUT)
-                ;
-        for (size_t i = 0; i < s->n && !s->found[0]; i++)
-                if (s->devices[i].state != LOOKED_AT) {
-                        blkup_mount_copy(ret_silent, cap, s->devices[i].path);
-                        return;
-                }
-}
-
-/* true: an image was found. Most of the time everything is in the page cache: then no thread is needed. */
+/* Most of the time everything is in the page cache: then no thread is needed. As above. */
 static bool look_at_all(struct search *s, char *ret, size_t cap, char *ret_silent, size_t silent_cap)
 {
         for (size_t i = 0; i < s->n; i++) {
@@ -321,29 +278,17 @@ static bool look_at_all(struct search *s, char *ret, size_t cap, char *ret_silen
 
                 if (l == IMAGE) {
                         blkup_mount_copy(ret, cap, s->devices[i].path);
+                        free_search(s);
                         return true;
                 }
-                s->devices[i].state = l == NO_IMAGE ? LOOKED_AT : NOT_BEGUN;
-                s->n_left += l != NO_IMAGE;
+                if (l == NOT_IN_MEMORY)
+                        s->devices[s->n_left++] = s->devices[i];
         }
-        if (s->n_left == 0)
-                return false;
-        (void) pthread_mutex_lock(&s->lock);
-        if (start_threads(s)) {
-                wait_for_all(s, ret_silent, silent_cap);
-                (void) pthread_mutex_unlock(&s->lock);
-        } else {
-                s->refs++;
-                (void) pthread_mutex_unlock(&s->lock);
-                (void) look_at_some(s);
-        }
-        (void) pthread_mutex_lock(&s->lock);
-        blkup_mount_copy(ret, cap, s->found);
-        (void) pthread_mutex_unlock(&s->lock);
-        return *ret;
+        if (s->n_left > 0)
+                return read_what_is_left(s, ret, cap, ret_silent, silent_cap);
+        free_search(s);
+        return false;
 }
-
-#define UNLISTED "perhaps a device that cannot be listed (is /proc mounted?)"
 
 /* Adds the devices of a text like /proc/partitions. -ENOMEM, -E2BIG. */
 static int add_devices(const struct blkup_mounter *m, dev_t own, struct search *s, char *text, size_t n)
@@ -396,7 +341,6 @@ static bool scan(const struct blkup_mounter *m, dev_t own, char *ret, size_t cap
         BLKUP_CLEANUP_FREE char *long_text = NULL;
         char short_text[4096], *text = short_text;
         struct search *s = new_search(m->settings.root);
-        bool found = true;
         size_t n = 0;
 
         if (s)
@@ -405,13 +349,12 @@ static bool scan(const struct blkup_mounter *m, dev_t own, char *ret, size_t cap
             blkup_host_read(m->settings.root, "proc/partitions", MAX_PARTITIONS_BYTES, &long_text, &n) == 0)
                 text = long_text;
         /* What cannot be listed may hold an image; the heading alone is something. */
-        if (n == 0 || add_devices(m, own, s, text, n) < 0)
-                blkup_mount_copy(ret, cap, UNLISTED);
-        else
-                found = look_at_all(s, ret, cap, ret_silent, silent_cap);
+        if (n > 0 && add_devices(m, own, s, text, n) == 0)
+                return look_at_all(s, ret, cap, ret_silent, silent_cap);
         if (s)
-                unref(s);
-        return found;
+                free_search(s);
+        blkup_mount_copy(ret, cap, UNLISTED);
+        return true;
 }
 
 enum blkup_hibernation blkup_mount_look_for_hibernation(struct blkup_mounter *m, dev_t own, char *ret,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "sync/cond.h"
 #include "sync/pool-internal.h"
 
 #define DEFAULT_MAX_NODES 65536u
@@ -35,7 +36,6 @@ static bool has_ended(const struct blkup_pool_item *n)
 int blkup_pool_new(struct blkup_pool **ret, uint32_t max_nodes)
 {
         struct blkup_pool *p = calloc(1, sizeof(*p));
-        pthread_condattr_t attr;
 
         if (!p)
                 return -ENOMEM;
@@ -46,20 +46,15 @@ int blkup_pool_new(struct blkup_pool **ret, uint32_t max_nodes)
         p->watched_ns = UINT64_MAX;
         if (pthread_mutex_init(&p->lock, NULL) != 0)
                 goto no_mutex;
-        if (pthread_condattr_init(&attr) != 0)
-                goto no_attr;
-        if (pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) != 0 || pthread_cond_init(&p->work, NULL) != 0)
+        if (blkup_cond_init(&p->work) < 0)
                 goto no_work;
-        if (pthread_cond_init(&p->ended, &attr) != 0)
+        if (blkup_cond_init(&p->ended) < 0)
                 goto no_ended;
-        (void) pthread_condattr_destroy(&attr);
         *ret = p;
         return 0;
 no_ended:
         (void) pthread_cond_destroy(&p->work);
 no_work:
-        (void) pthread_condattr_destroy(&attr);
-no_attr:
         (void) pthread_mutex_destroy(&p->lock);
 no_mutex:
         free(p);

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "sync/turn.h"
 
-#include <time.h>
-
 #include "base/clock.h"
+#include "sync/cond.h"
 
 void blkup_turn_init(struct blkup_turn *t)
 {
-        pthread_condattr_t monotonic;
-
         *t = (struct blkup_turn){ .n_users = 1 };
         (void) pthread_mutex_init(&t->lock, NULL);
-        (void) pthread_condattr_init(&monotonic);
-        (void) pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-        (void) pthread_cond_init(&t->free, &monotonic);
-        (void) pthread_condattr_destroy(&monotonic);
+        (void) blkup_cond_init(&t->free);
 }
 
 void blkup_turn_destroy(struct blkup_turn *t)

@@ -1,24 +1,22 @@
-/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include "sync/late.h"
+
 #include <pthread.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "cli/late.h"
+#include "sync/cond.h"
 
-#define MAX_THREADS 16 /* a prober waits for its device most of the time */
-#define FOUND_NS    UINT64_C(1000000000)
-#define FACTOR      4u
-#define SILENT_NS   UINT64_C(10000000000)
+#define FACTOR 4u
 
 struct state {
         uint64_t began_ns; /* 0: not asked yet */
         bool is_done;
 };
 
-struct blkup_cli_late {
-        const struct blkup_cli_late_ops *ops;
+struct blkup_late {
+        const struct blkup_late_ops *ops;
         void *to;
         pthread_mutex_t lock; /* of all that follows */
         pthread_cond_t changed;
@@ -29,12 +27,14 @@ struct blkup_cli_late {
         uint64_t slowest_ns;
 };
 
-static void unref(struct blkup_cli_late *l)
+static void unref(struct blkup_late *l)
 {
         bool is_last;
 
         (void) pthread_mutex_lock(&l->lock);
         is_last = --l->refs == 0;
+        if (!is_last)
+                (void) pthread_cond_broadcast(&l->changed); /* perhaps nobody is left who looks */
         (void) pthread_mutex_unlock(&l->lock);
         if (!is_last)
                 return;
@@ -49,48 +49,48 @@ static void unref(struct blkup_cli_late *l)
 /* Takes one after another, until none is left. */
 static void *look_at_some(void *arg)
 {
-        struct blkup_cli_late *l = arg;
-        struct blkup_probe *p = blkup_probe_new();
+        struct blkup_late *l = arg;
+        void *own = l->ops->begin ? l->ops->begin(l->to) : NULL;
+        const bool is_ready = own || !l->ops->begin;
 
-        if (p && l->ops->prepare)
-                l->ops->prepare(p);
         (void) pthread_mutex_lock(&l->lock);
         /* Ends: each is taken once. */
-        while (p && l->next < l->n && !l->is_closed) {
+        while (is_ready && l->next < l->n && !l->is_closed) {
                 size_t i = l->next++;
                 uint64_t start = blkup_now_ns(), took;
                 void *answer;
 
                 l->states[i].began_ns = start;
                 (void) pthread_mutex_unlock(&l->lock);
-                answer = l->ops->look(l->to, p, i);
+                answer = l->ops->look(l->to, own, i);
                 (void) pthread_mutex_lock(&l->lock);
                 took = blkup_now_ns() - start;
                 if (l->slowest_ns < took)
                         l->slowest_ns = took;
-                if (answer && l->is_closed)
+                if (answer && l->is_closed && l->ops->drop)
                         l->ops->drop(answer);
-                else if (answer)
+                else if (answer && !l->is_closed)
                         l->ops->take(l->to, i, answer);
                 l->states[i].is_done = true;
                 l->n_left--;
                 (void) pthread_cond_broadcast(&l->changed);
         }
         (void) pthread_mutex_unlock(&l->lock);
-        blkup_probe_unref(p);
+        if (own && l->ops->end)
+                l->ops->end(own);
         unref(l);
         return NULL;
 }
 
 /* How many there are now. With the lock. */
-static size_t start_threads(struct blkup_cli_late *l)
+static size_t start_threads(struct blkup_late *l, unsigned max)
 {
         pthread_attr_t attr;
         size_t n = 0;
 
         (void) pthread_attr_init(&attr);
         (void) pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-        while (n < l->n && n < MAX_THREADS) {
+        while (n < l->n && n < max) {
                 pthread_t thread;
 
                 l->refs++;
@@ -104,20 +104,17 @@ static size_t start_threads(struct blkup_cli_late *l)
         return n;
 }
 
-struct blkup_cli_late *blkup_cli_late_start(size_t n, const struct blkup_cli_late_ops *ops, void *to)
+struct blkup_late *blkup_late_start(size_t n, unsigned max_threads, const struct blkup_late_ops *ops,
+                                    void *to)
 {
-        struct blkup_cli_late *l = calloc(1, sizeof(*l));
-        pthread_condattr_t attr;
+        struct blkup_late *l = calloc(1, sizeof(*l));
         size_t threads;
 
         if (!l)
                 return NULL;
-        *l = (struct blkup_cli_late){ .ops = ops, .refs = 1, .n = n, .n_left = n };
+        *l = (struct blkup_late){ .ops = ops, .refs = 1, .n = n, .n_left = n };
         (void) pthread_mutex_init(&l->lock, NULL);
-        (void) pthread_condattr_init(&attr);
-        (void) pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-        (void) pthread_cond_init(&l->changed, &attr);
-        (void) pthread_condattr_destroy(&attr);
+        (void) blkup_cond_init(&l->changed);
         l->states = calloc(n ? n : 1, sizeof(*l->states));
         if (!l->states) {
                 unref(l);
@@ -125,7 +122,7 @@ struct blkup_cli_late *blkup_cli_late_start(size_t n, const struct blkup_cli_lat
         }
         l->to = to;
         (void) pthread_mutex_lock(&l->lock);
-        threads = start_threads(l);
+        threads = start_threads(l, max_threads);
         if (threads == 0)
                 l->refs++; /* of the one that this thread is then */
         (void) pthread_mutex_unlock(&l->lock);
@@ -134,7 +131,7 @@ struct blkup_cli_late *blkup_cli_late_start(size_t n, const struct blkup_cli_lat
         return l;
 }
 
-struct blkup_cli_late *blkup_cli_late_free(struct blkup_cli_late *l)
+struct blkup_late *blkup_late_free(struct blkup_late *l)
 {
         if (!l)
                 return NULL;
@@ -145,31 +142,29 @@ struct blkup_cli_late *blkup_cli_late_free(struct blkup_cli_late *l)
         return NULL;
 }
 
-void blkup_cli_late_lock(struct blkup_cli_late *l)
+void blkup_late_lock(struct blkup_late *l)
 {
         (void) pthread_mutex_lock(&l->lock);
 }
 
-void blkup_cli_late_unlock(struct blkup_cli_late *l)
+void blkup_late_unlock(struct blkup_late *l)
 {
         (void) pthread_mutex_unlock(&l->lock);
 }
 
-bool blkup_cli_late_is_done(const struct blkup_cli_late *l, size_t i)
+bool blkup_late_is_done(const struct blkup_late *l, size_t i)
 {
         return l->states[i].is_done;
 }
 
 /* When nobody who has not answered is waited for any more. */
-static uint64_t wait_until(const struct blkup_cli_late *l, bool is_found)
+static uint64_t wait_until(const struct blkup_late *l, uint64_t late_ns, uint64_t max_ns)
 {
-        uint64_t late_ns = is_found ? FOUND_NS : SILENT_NS, until = 0;
+        uint64_t until = 0;
         bool is_any_asked = false;
 
         if (late_ns < l->slowest_ns * FACTOR)
-                late_ns = l->slowest_ns * FACTOR;
-        if (late_ns > SILENT_NS)
-                late_ns = SILENT_NS;
+                late_ns = l->slowest_ns * FACTOR < max_ns ? l->slowest_ns * FACTOR : max_ns;
         for (size_t i = 0; i < l->n; i++) {
                 const struct state *s = &l->states[i];
 
@@ -185,15 +180,15 @@ static uint64_t wait_until(const struct blkup_cli_late *l, bool is_found)
         return until;
 }
 
-bool blkup_cli_late_wait(struct blkup_cli_late *l, bool is_found)
+bool blkup_late_wait(struct blkup_late *l, uint64_t late_ns, uint64_t max_ns)
 {
         struct timespec at;
         uint64_t until;
 
-        /* Without memory for a prober the threads have gone. */
+        /* The threads have gone without a look at all of them: there was no memory. */
         if (l->n_left == 0 || l->refs == 1)
                 return false;
-        until = wait_until(l, is_found);
+        until = wait_until(l, late_ns, max_ns < late_ns ? late_ns : max_ns);
         if (until <= blkup_now_ns())
                 return false;
         at = blkup_to_timespec(until);
