@@ -52,11 +52,42 @@ static void BLKUP_PRINTF(2, 3) append(struct line *l, const char *fmt, ...)
         va_end(ap);
 }
 
+/* Messages with a remedy; NULL: the C library's text is enough. The small build has none. */
+static const char *known_text(int error)
+{
+        if (BLKUP_IS_SMALL)
+                return NULL;
+        switch (error < 0 ? -error : error) {
+        case EMFILE:
+                return "Too many open files: this process may open no more, raise ulimit -n";
+        case ENFILE:
+                return "Too many open files in system: raise the sysctl fs.file-max";
+        case ENOMEM:
+                return "Cannot allocate memory: free some, or raise ulimit -v or the limit of the cgroup";
+        case ENOSYS:
+                return "Function not implemented: this kernel lacks a system call, or a filter refuses it";
+        default:
+                return NULL;
+        }
+}
+
+const char *blkup_error_text(int error)
+{
+        const char *known = known_text(error);
+
+        return known ? known : strerror(error < 0 ? -error : error);
+}
+
 /* %m is thread-safe in glibc and musl alike; strerror() is not everywhere, and strerror_r() has two types. */
 static void append_errno(struct line *l, int code)
 {
+        const char *known = known_text(code);
+
         errno = code < 0 ? -code : code;
-        append(l, ": %m");
+        if (known)
+                append(l, ": %s", known);
+        else
+                append(l, ": %m");
 }
 
 static void publish(struct blkup_error *err, int code, struct line *l)

@@ -17,10 +17,14 @@
  * err may be NULL. */
 int blkup_fail(struct blkup_error *err, int code, const char *fmt, ...) BLKUP_PRINTF(3, 4);
 
-/* Like blkup_fail(), with ": " and the text of errno -code appended. */
+/* The text of an errno, of either sign; for what this process, or the machine, has not enough of, with what
+ * to do about it. */
+const char *blkup_error_text(int error);
+
+/* Like blkup_fail(), with ": " and blkup_error_text() appended. */
 int blkup_fail_errno(struct blkup_error *err, int code, const char *fmt, ...) BLKUP_PRINTF(3, 4);
 
-/* Puts "prefix: " before the message that is there (wrap on the way up), or before the text of errno -code
+/* Puts "prefix: " before the message that is there (wrap on the way up), or before blkup_error_text()
  * when there is none; sets and returns code. */
 int blkup_wrap(struct blkup_error *err, int code, const char *fmt, ...) BLKUP_PRINTF(3, 4);
 

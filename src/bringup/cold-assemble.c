@@ -25,6 +25,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "block/file.h"
 #include "bringup/cold.h"
 #include "host/hostfile.h"
@@ -138,7 +139,7 @@ static void say_tool(char *ret, size_t cap, const char *tool, int code, const ch
         if (code == -ENOENT)
                 (void) snprintf(ret, cap, "there is no %s on this machine", tool);
         else if (code < 0)
-                (void) snprintf(ret, cap, "%s: %s", tool, strerror(-code));
+                (void) snprintf(ret, cap, "%s: %s", tool, blkup_error_text(-code));
         else
                 (void) snprintf(ret, cap, "%s answered %d%s%s", tool, code, *text ? ": " : "", text);
 }

@@ -11,6 +11,7 @@
 #include <blkup/modules.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "bringup/cold.h"
 #include "host/hostfile.h"
 #include "modules/tree.h"
@@ -43,7 +44,7 @@ static struct blkup_modules *indexes(struct blkup_coldplug *c)
 /* What is told of a module that is no success; names: of what does not answer. */
 static char *bad_text(const struct blkup_module_result *m, bool is_live, const char *names)
 {
-        const char *text = *m->message ? m->message : strerror(-m->error);
+        const char *text = *m->message ? m->message : blkup_error_text(-m->error);
         const char *of = *names ? ": " : "";
         char *ret = NULL;
         int r;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "block/block.h"
 #include "bringup/cold.h"
 #include "host/hostfile.h"
@@ -188,7 +189,7 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
         enum blkup_verdict verdict = BLKUP_VERDICT_UNKNOWN;
         struct blkup_error why = { 0 };
         uint64_t start = blkup_now_ns();
-        struct blkup_cold_prober *e;
+        struct blkup_cold_prober *e = NULL;
         bool is_late, has_image;
         int r;
 
@@ -198,8 +199,9 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
         (void) pthread_mutex_lock(&c->lock);
         d->began_ns = start;
         (void) pthread_mutex_unlock(&c->lock);
-        e = blkup_cold_take_prober(c);
-        r = e ? probe_medium(c, e->p, d, &verdict, &why) : -ENOMEM;
+        r = blkup_cold_take_prober(c, &e);
+        if (r == 0)
+                r = probe_medium(c, e->p, d, &verdict, &why);
         has_image = r == 0 && has_image_in_file(c, d);
         if (r == 0 && verdict == BLKUP_VERDICT_FOUND && !c->s.no_assembly && !c->s.dry_run &&
             !d->d.is_image && (is_type(e->p, "LVM2_member") || is_type(e->p, "linux_raid_member")))
@@ -219,7 +221,7 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
                 } else {
                         d->d.probe.state = BLKUP_COLDPLUG_FAILED;
                         d->d.probe.error = r;
-                        blkup_cold_say(&d->d.probe, "%s", *why.message ? why.message : strerror(-r));
+                        blkup_cold_say(&d->d.probe, "%s", *why.message ? why.message : blkup_error_text(-r));
                 }
                 blkup_cold_set_over(c, d);
         }

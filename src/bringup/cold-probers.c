@@ -31,7 +31,7 @@ static int share_cage(struct blkup_coldplug *c, struct blkup_probe *p)
         return r;
 }
 
-static struct blkup_cold_prober *make_prober(struct blkup_coldplug *c, bool *no_cage)
+static int make_prober(struct blkup_coldplug *c, bool *no_cage, struct blkup_cold_prober **ret)
 {
         struct blkup_cold_prober *e = calloc(1, sizeof(*e));
         int r = 0;
@@ -40,7 +40,7 @@ static struct blkup_cold_prober *make_prober(struct blkup_coldplug *c, bool *no_
                 e->p = blkup_probe_new();
         if (!e || !e->p) {
                 free(e);
-                return NULL;
+                return -ENOMEM;
         }
         if (!*no_cage && share_cage(c, e->p) < 0)
                 r = blkup_probe_set_cage(e->p, true);
@@ -49,9 +49,10 @@ static struct blkup_cold_prober *make_prober(struct blkup_coldplug *c, bool *no_
         else if (r < 0) {
                 blkup_probe_unref(e->p);
                 free(e);
-                return NULL;
+                return r;
         }
-        return e;
+        *ret = e;
+        return 0;
 }
 
 /* What the one who looks has seen. */
@@ -124,10 +125,11 @@ static void wait_for_prober(struct blkup_coldplug *c)
         }
 }
 
-struct blkup_cold_prober *blkup_cold_take_prober(struct blkup_coldplug *c)
+int blkup_cold_take_prober(struct blkup_coldplug *c, struct blkup_cold_prober **ret)
 {
         struct blkup_cold_prober *e;
         bool no_cage;
+        int r;
 
         (void) pthread_mutex_lock(&c->lock);
         wait_for_prober(c);
@@ -138,24 +140,28 @@ struct blkup_cold_prober *blkup_cold_take_prober(struct blkup_coldplug *c)
                 c->n_probers++;
         no_cage = c->no_cage;
         (void) pthread_mutex_unlock(&c->lock);
-        if (e)
-                return e;
-        e = make_prober(c, &no_cage);
+        if (e) {
+                *ret = e;
+                return 0;
+        }
+        r = make_prober(c, &no_cage, ret);
         (void) pthread_mutex_lock(&c->lock);
         c->no_cage = no_cage;
-        if (!e) {
+        if (r < 0) {
                 c->n_probers--;
                 (void) pthread_cond_signal(&c->prober_is_free);
         }
         (void) pthread_mutex_unlock(&c->lock);
-        return e;
+        return r;
 }
 
 /* Its cage gets ready while /sys is read. Without it the first device makes one. */
 void blkup_cold_prepare_prober(struct blkup_coldplug *c)
 {
-        c->first_prober = c->free_probers = make_prober(c, &c->no_cage);
-        c->n_probers = c->first_prober != NULL;
+        if (make_prober(c, &c->no_cage, &c->first_prober) < 0)
+                return;
+        c->free_probers = c->first_prober;
+        c->n_probers = 1;
 }
 
 void blkup_cold_give_prober(struct blkup_coldplug *c, struct blkup_cold_prober *e)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/error.h"
 #include "bringup/cold.h"
 #include "bringup/explain.h"
 #include "trace/path.h"
@@ -98,7 +99,7 @@ static void give_reason(struct blkup_coldplug_step *s)
                                 s->state == BLKUP_COLDPLUG_TIMED_OUT;
 
         if (has_failed && (!s->text || *s->text == '\0'))
-                blkup_cold_say(s, "%s", s->error < 0 ? strerror(-s->error) : "no reason is known");
+                blkup_cold_say(s, "%s", s->error < 0 ? blkup_error_text(-s->error) : "no reason is known");
 }
 
 static void give_reasons(struct blkup_coldplug *c)

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "bringup/cold.h"
 #include "host/hostfile.h"
 #include "mount/names.h"
@@ -396,7 +397,7 @@ int blkup_cold_run_check(struct blkup_pool *p, uint32_t node, unsigned worker, v
                         j.step.state = BLKUP_COLDPLUG_FAILED;
                         j.step.error = r;
                         if (code < 0)
-                                blkup_cold_say(&j.step, "fsck.%s: %s", type, strerror(-code));
+                                blkup_cold_say(&j.step, "fsck.%s: %s", type, blkup_error_text(-code));
                         else
                                 blkup_cold_say(&j.step, "fsck.%s answered %d: %s", type, code, text);
                         (void) blkup_fail(err, r, "%s", j.step.text ? j.step.text : "");
@@ -456,7 +457,7 @@ static int do_mount(struct job *j, struct blkup_mount_result *m)
             ((mkdir(j->c->image_folder, 0755) < 0 && errno != EEXIST) ||
              (mkdir(j->e->target, 0755) < 0 && errno != EEXIST))) {
                 r = -errno;
-                blkup_cold_say(&j->step, "%s: cannot be made: %s", j->e->target, strerror(-r));
+                blkup_cold_say(&j->step, "%s: cannot be made: %s", j->e->target, blkup_error_text(-r));
                 return r;
         }
         blkup_cold_need_fs(j->c, q.types);
@@ -520,7 +521,7 @@ int blkup_cold_run_mount(struct blkup_pool *p, uint32_t node, unsigned worker, v
                 }
                 j.step.error = r;
                 if (r < 0)
-                        (void) blkup_fail(err, r, "%s", j.step.text ? j.step.text : strerror(-r));
+                        (void) blkup_fail(err, r, "%s", j.step.text ? j.step.text : blkup_error_text(-r));
         }
         /* Where a link of the path leads to: the kernel's table has no other name for it. */
         if (r == 0 && j.c->s.is_watch && !j.c->root && j.e->target)

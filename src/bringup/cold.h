@@ -439,8 +439,9 @@ blkup_pool_fn blkup_cold_run_probe, blkup_cold_run_end;
 void blkup_cold_set_over(struct blkup_coldplug *c, struct blkup_cold_device *d);
 void blkup_cold_give_up(struct blkup_coldplug *c, struct blkup_cold_device *d, int error, const char *text);
 
-/* cold-probers.c. NULL: no memory. What is taken is given back, by the thread that took it. */
-struct blkup_cold_prober *blkup_cold_take_prober(struct blkup_coldplug *c);
+/* cold-probers.c. Taking one may fail for want of memory, a descriptor or a process. What is taken is given
+ * back, by the thread that took it. */
+int blkup_cold_take_prober(struct blkup_coldplug *c, struct blkup_cold_prober **ret);
 void blkup_cold_give_prober(struct blkup_coldplug *c, struct blkup_cold_prober *e);
 void blkup_cold_prepare_prober(struct blkup_coldplug *c);
 void blkup_cold_free_probers(struct blkup_coldplug *c);

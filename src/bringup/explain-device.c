@@ -16,6 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/checked.h"
+#include "base/error.h"
 #include "bringup/explain-internal.h"
 
 #define SUPER_BYTES 4096
@@ -197,7 +198,8 @@ static void say_bad_magic(const struct magic *m, const struct content *c, struct
         ssize_t n = read_at(c, found, m->len, m->at);
 
         if (n < 0) {
-                blkup_say(s, "byte %" PRIu64 " of %s cannot be read: %s", m->at, c->name, strerror(errno));
+                blkup_say(s, "byte %" PRIu64 " of %s cannot be read: %s", m->at, c->name,
+                          blkup_error_text(errno));
                 return;
         }
         if (n < (ssize_t) m->len) {

@@ -10,8 +10,10 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "bringup/explain-internal.h"
 #include "host/hostfile.h"
+#include "mount/options.h"
 
 void blkup_say(struct blkup_saying *s, const char *fmt, ...)
 {
@@ -112,7 +114,7 @@ static void say_kernel_line(const struct blkup_mount_result *r, struct blkup_say
 
 static void say_errno(const struct blkup_mount_result *r, const char *what, struct blkup_saying *s)
 {
-        blkup_say(s, "%s: %s", what, strerror(-r->error));
+        blkup_say(s, "%s: %s", what, blkup_error_text(-r->error));
         say_kernel_line(r, s);
 }
 
@@ -159,7 +161,7 @@ static bool say_reason(const struct blkup_mount_request *q, const struct blkup_m
                                   r->other);
                 else
                         blkup_say(s, "%s cannot be written (%s), and rw was asked for", r->source,
-                                  strerror(-r->error));
+                                  blkup_error_text(-r->error));
                 break;
         case BLKUP_MOUNT_REASON_WRONG_DEVICE:
                 blkup_say(s, "%s led to another device when it was mounted than when it was looked at",
@@ -234,7 +236,7 @@ static void say_source(struct blkup_explainer *e, const struct blkup_mount_reque
         } else if (r->error == -EOPNOTSUPP) {
                 blkup_say(s, "%s: tags are not looked up here", source);
         } else {
-                blkup_say(s, "%s: %s", source, strerror(-r->error));
+                blkup_say(s, "%s: %s", source, blkup_error_text(-r->error));
         }
 }
 
@@ -258,7 +260,7 @@ static void say_target(const struct blkup_mount_request *q, const struct blkup_m
                 blkup_say(s, "too many symbolic links on the way to the mount point %s", q->target);
                 break;
         default:
-                blkup_say(s, "the mount point %s: %s", q->target, strerror(-r->error));
+                blkup_say(s, "the mount point %s: %s", q->target, blkup_error_text(-r->error));
                 break;
         }
 }
@@ -354,7 +356,7 @@ static void say_key(const struct blkup_mount_result *r, struct blkup_saying *s)
         if (say_option_text(r, r->log, s) || say_option_text(r, r->kernel, s))
                 return;
         blkup_say(s, "%s refuses the option '%s%s%s': %s", r->type, r->key, *r->value ? "=" : "", r->value,
-                  *r->log ? without_mark(last_line(r->log)) : strerror(-r->error));
+                  *r->log ? without_mark(last_line(r->log)) : blkup_error_text(-r->error));
         if (!*r->log && *r->kernel)
                 say_kernel_line(r, s);
         else if (!*r->log && r->error == -EINVAL)
@@ -476,6 +478,12 @@ static void say_create(struct blkup_explainer *e, const struct blkup_mount_reque
         case EPERM:
                 blkup_say(s, "mounting is not permitted here: not root, or forbidden in this container");
                 return;
+        case E2BIG:
+                blkup_say(s,
+                          "the options are too long: the kernel takes a page of them (%ld bytes), leave some "
+                          "out",
+                          sysconf(_SC_PAGESIZE) - 1);
+                return;
         case ENOSPC:
                 blkup_say(s, "no space: on the device, or fs.mount-max mounts are there");
                 return;
@@ -524,7 +532,7 @@ static void say_identify(struct blkup_explainer *e, const struct blkup_mount_res
                 blkup_say(s, "more than one type is on %s: name the one that is meant with -t, see wipefs(8)",
                           r->device);
         else
-                blkup_say(s, "%s cannot be read: %s", r->device, strerror(-r->error));
+                blkup_say(s, "%s cannot be read: %s", r->device, blkup_error_text(-r->error));
 }
 
 static void say_attach(struct blkup_explainer *e, const struct blkup_mount_request *q,
@@ -573,6 +581,11 @@ void blkup_explain_mount(struct blkup_explainer *e, const struct blkup_mount_req
         case BLKUP_MOUNT_CALL_OPTIONS:
                 if (*r->key)
                         blkup_say(&s, "the option '%s' makes no sense", r->key);
+                else if (r->error == -E2BIG)
+                        blkup_say(&s,
+                                  "the options are too many or too long: leave some out (at most %u, of %u "
+                                  "bytes)",
+                                  BLKUP_MOUNT_MAX_OPTIONS, BLKUP_MOUNT_MAX_OPTION_BYTES);
                 else
                         say_errno(r, "options", &s);
                 break;
@@ -588,8 +601,6 @@ void blkup_explain_mount(struct blkup_explainer *e, const struct blkup_mount_req
         case BLKUP_MOUNT_CALL_LOOP:
                 if ((r->error == -EACCES || r->error == -EPERM) && geteuid() != 0)
                         blkup_say(&s, "an image needs a loop device, which is not permitted here: not root");
-                else if (r->error == -EMFILE || r->error == -ENFILE)
-                        say_errno(r, "setting up a loop device (see ulimit -n)", &s);
                 else if (r->error == -ENXIO && has_option(q, "loop"))
                         blkup_say(&s, "the loop device that loop= names does not exist");
                 else if (r->error == -ENOENT || r->error == -ENODEV)
@@ -668,7 +679,7 @@ void blkup_explain_umount(struct blkup_explainer *e, const struct blkup_mount_re
         } else if (r->error == -EPERM) {
                 blkup_say(&s, "not permitted: not root, or locked by the parent of this user namespace");
         } else {
-                blkup_say(&s, "%s", strerror(-r->error));
+                blkup_say(&s, "%s", blkup_error_text(-r->error));
         }
 }
 

@@ -373,7 +373,7 @@ int blkup_cli_blkid_probe(struct blkup_cli_blkid_devices *l, blkup_cli_blkid_wan
         };
         struct blkup_late *late;
         struct scan *s;
-        bool is_found = false;
+        bool is_found = false, is_any_silent = false;
         int r = 0;
 
         if (l->n == 0)
@@ -390,18 +390,23 @@ int blkup_cli_blkid_probe(struct blkup_cli_blkid_devices *l, blkup_cli_blkid_wan
                 for (size_t i = 0; is_wanted && i < l->n && !is_found; i++)
                         is_found = s->found[i] && is_wanted(to, s->found[i]);
         while (blkup_cli_wait_for_devices(late, is_found));
+        for (size_t i = 0; i < l->n && !is_any_silent; i++)
+                is_any_silent = blkup_late_is_begun(late, i) && !blkup_late_is_done(late, i);
         for (size_t i = 0; i < l->n; i++) {
                 struct blkup_cli_blkid_device *d = &l->devices[i];
 
                 if (s->found[i]) {
                         move_answer(d, s->found[i]);
-                } else if (blkup_late_is_done(late, i)) {
+                } else if (blkup_late_is_done(late, i) || !is_any_silent) {
                         r = -ENOMEM;
                 } else {
                         d->verdict = BLKUP_VERDICT_UNKNOWN;
                         struct blkup_error err = { 0 };
 
-                        (void) blkup_fail(&err, -ETIMEDOUT, "does not answer");
+                        (void) blkup_fail(&err, -ETIMEDOUT, "%s",
+                                          blkup_late_is_begun(late, i)
+                                                  ? "does not answer"
+                                                  : "was not looked at: too many others do not answer");
                         blkup_cli_probe_say_failure(d->name, -ETIMEDOUT, &err, &d->said);
                         if (is_found)
                                 d->said.line[0] = '\0'; /* what was asked for was there */

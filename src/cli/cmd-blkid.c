@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/encode.h"
+#include "base/error.h"
 #include "cli/blkid.h"
 #include "cli/commands.h"
 #include "cli/output.h"
@@ -375,7 +376,7 @@ static void say_denied(const struct blkup_cli_blkid_devices *l)
 
 static int no_memory(int r)
 {
-        blkup_cli_error("blkid", "%s", strerror(-r));
+        blkup_cli_error("blkid", "%s", blkup_error_text(-r));
         return BLKUP_CLI_PROBE_EXIT_OTHER;
 }
 
@@ -420,7 +421,7 @@ static int scan_all(const struct request *q, struct blkup_cli_blkid_devices *l)
                 return no_memory(r);
         if (r < 0) {
                 blkup_cli_error("blkid", "cannot list the devices: %s",
-                                *err.message ? err.message : strerror(-r));
+                                *err.message ? err.message : blkup_error_text(-r));
                 return BLKUP_CLI_PROBE_EXIT_OTHER;
         }
         /* Of all that is attached one is looked for, or everything is shown. */

@@ -57,7 +57,7 @@ static int print_answer(const struct blkup_cli_cold_request *q, const struct blk
         blkup_cli_coldplug_print_messages(r);
         k = q->json ? blkup_cli_coldplug_print_json(r, code) : blkup_cli_coldplug_print_table(r);
         if (k < 0 && !ferror(stdout)) {
-                blkup_cli_error("coldplug", "cannot print: %s", strerror(-k));
+                blkup_cli_error("coldplug", "cannot print: %s", blkup_error_text(-k));
                 code = BLKUP_CLI_COLDPLUG_EXIT_NONE;
         }
         /* What is mounted is mounted, whoever reads of it. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/compare-output.h"
 #include "cli/output.h"
@@ -122,7 +123,7 @@ static int compare(const struct request *q, struct blkup_trace **traces)
                 return EXIT_FAILED;
         r = blkup_compare(traces, q->n_a, traces + q->n_a, q->n_b, &q->o, &c);
         if (r < 0) {
-                blkup_cli_error("compare", "%s", strerror(-r));
+                blkup_cli_error("compare", "%s", blkup_error_text(-r));
                 return EXIT_FAILED;
         }
         code = exit_code(&c);
@@ -130,7 +131,7 @@ static int compare(const struct request *q, struct blkup_trace **traces)
                        : blkup_cli_compare_print_table(&c, q->o.alpha, q->is_all);
         blkup_comparison_free(&c);
         if (r < 0 && !ferror(stdout)) {
-                blkup_cli_error("compare", "%s", strerror(-r));
+                blkup_cli_error("compare", "%s", blkup_error_text(-r));
                 return EXIT_FAILED;
         }
         return blkup_cli_finish_stdout("compare", code, EXIT_FAILED);

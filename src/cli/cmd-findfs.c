@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/encode.h"
+#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/tags.h"
@@ -43,7 +44,7 @@ static int find(const char *name, const char *value, const char *tag)
         else if (r == -ENOENT)
                 blkup_cli_error("findfs", "%s: no device has it", tag);
         else
-                blkup_cli_error("findfs", "%s: %s", tag, strerror(-r));
+                blkup_cli_error("findfs", "%s: %s", tag, blkup_error_text(-r));
         return EXIT_NOT_FOUND;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/modules.h"
 #include "cli/output.h"
@@ -149,7 +150,7 @@ static int run_modprobe(const struct blkup_cli_command *self, int argc, char **a
         if (r == 0)
                 r = blkup_modules_new(&o.where, &m, &err);
         if (r < 0) {
-                blkup_cli_error("modprobe", "%s", err.code ? err.message : strerror(-r));
+                blkup_cli_error("modprobe", "%s", err.code ? err.message : blkup_error_text(-r));
                 blkup_cli_requests_free(&q);
                 return BLKUP_CLI_MODULES_FAILED;
         }

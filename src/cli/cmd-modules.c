@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/modules.h"
 #include "cli/output.h"
@@ -277,7 +278,7 @@ static int gather(struct request *q, struct blkup_cli_requests *to)
         if (r == 0 && q->coldplug)
                 r = blkup_cli_requests_coldplug(to, q->where.root, &err);
         if (r < 0)
-                blkup_cli_error("modules", "%s", err.code ? err.message : strerror(-r));
+                blkup_cli_error("modules", "%s", err.code ? err.message : blkup_error_text(-r));
         return r;
 }
 

@@ -332,7 +332,7 @@ static int print_answer(const struct request *q, struct blkup_cli_mount_report *
         else if (q->settings.dry_run)
                 blkup_cli_mount_print_graph(report);
         if (r < 0 && !ferror(stdout)) {
-                blkup_cli_error("mount", "cannot print: %s", strerror(-r));
+                blkup_cli_error("mount", "cannot print: %s", blkup_error_text(-r));
                 code |= BLKUP_CLI_MOUNT_EXIT_SYSTEM;
         }
         return blkup_cli_finish_stdout("mount", code, code | BLKUP_CLI_MOUNT_EXIT_SYSTEM);
@@ -378,7 +378,7 @@ static int run_requests(const struct request *q, const struct blkup_mount_reques
         if (r == 0)
                 r = blkup_cli_mount_explain(&report);
         if (r < 0) {
-                blkup_cli_error("mount", "%s", *err.message ? err.message : strerror(-r));
+                blkup_cli_error("mount", "%s", *err.message ? err.message : blkup_error_text(-r));
                 code = BLKUP_CLI_MOUNT_EXIT_SYSTEM;
         } else {
                 code = finish_timeline(q, print_answer(q, &report));
@@ -396,9 +396,10 @@ static int run_requests(const struct request *q, const struct blkup_mount_reques
 static int load_fstab(const struct request *q, struct blkup_fstab **ret)
 {
         struct blkup_error err = { 0 };
+        int r = blkup_fstab_load(q->fstab_path, ret, &err);
 
-        if (blkup_fstab_load(q->fstab_path, ret, &err) < 0) {
-                blkup_cli_error("mount", "%s", err.message);
+        if (r < 0) {
+                blkup_cli_error("mount", "%s%s", err.message, blkup_cli_try_option(r, "; -T names another"));
                 return BLKUP_CLI_MOUNT_EXIT_SYSTEM;
         }
         return 0;

@@ -465,7 +465,7 @@ static int run_devices(struct run *run)
                         r = report(run, run->device, &said, verdict, run->probe);
                 }
                 if (r < 0) {
-                        blkup_cli_error("probe", "%s: %s", run->device, strerror(-r));
+                        blkup_cli_error("probe", "%s: %s", run->device, blkup_error_text(-r));
                         return BLKUP_CLI_PROBE_EXIT_OTHER;
                 }
                 if (first_code == 0)
@@ -598,7 +598,7 @@ static int run_many(struct run *run)
         if (is_array)
                 printf("\n]}\n");
         if (r < 0) {
-                blkup_cli_error("probe", "cannot go on: %s", strerror(-r));
+                blkup_cli_error("probe", "cannot go on: %s", blkup_error_text(-r));
                 return BLKUP_CLI_PROBE_EXIT_OTHER;
         }
         return q->n_devices > 0 ? run->worst_code : BLKUP_CLI_PROBE_EXIT_NOTHING;
@@ -643,7 +643,7 @@ static int answer(struct run *run)
         blkup_cli_note_stdout();
         /* A failed stdout is told by the flush. */
         if (r < 0 && !ferror(stdout)) {
-                blkup_cli_error("probe", "cannot print: %s", strerror(-r));
+                blkup_cli_error("probe", "cannot print: %s", blkup_error_text(-r));
                 code = BLKUP_CLI_PROBE_EXIT_OTHER;
         }
         return blkup_cli_finish_stdout("probe", code, BLKUP_CLI_PROBE_EXIT_OTHER);
@@ -721,7 +721,7 @@ static int read_names(struct request *q)
                 r = blkup_cli_many_read_names(q->files_from, q->null_separated ? '\0' : '\n', &q->names,
                                               &q->n_names);
         if (r < 0) {
-                blkup_cli_error("probe", "--files-from: %s: %s", q->files_from, strerror(-r));
+                blkup_cli_error("probe", "--files-from: %s: %s", q->files_from, blkup_error_text(-r));
                 return BLKUP_CLI_PROBE_EXIT_OTHER;
         }
         q->devices = q->names;

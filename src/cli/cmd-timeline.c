@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/timeline.h"
@@ -40,7 +41,7 @@ static int draw(const struct request *q, struct blkup_trace *t)
                         : blkup_trace_write_svg(t, blkup_cli_file_sink, stdout);
         blkup_cli_note_stdout();
         if (r < 0 && !ferror(stdout)) {
-                blkup_cli_error("timeline", "%s", strerror(-r));
+                blkup_cli_error("timeline", "%s", blkup_error_text(-r));
                 return EXIT_FAILED;
         }
         return blkup_cli_finish_stdout("timeline", 0, EXIT_FAILED);

@@ -120,7 +120,7 @@ static int print_answer(const struct request *q, struct blkup_cli_mount_report *
         else if (q->flags & BLKUP_UMOUNT_DRY_RUN)
                 blkup_cli_mount_print_graph(report);
         if (r < 0 && !ferror(stdout)) {
-                blkup_cli_error("umount", "cannot print: %s", strerror(-r));
+                blkup_cli_error("umount", "cannot print: %s", blkup_error_text(-r));
                 code |= BLKUP_CLI_MOUNT_EXIT_SYSTEM;
         }
         if (q->timeline &&
@@ -147,7 +147,7 @@ static int run_checked(const struct request *q, size_t n, char **names)
         if (r == 0)
                 r = blkup_cli_mount_explain(&report);
         if (r < 0) {
-                blkup_cli_error("umount", "%s", *err.message ? err.message : strerror(-r));
+                blkup_cli_error("umount", "%s", *err.message ? err.message : blkup_error_text(-r));
                 code = BLKUP_CLI_MOUNT_EXIT_SYSTEM;
         } else {
                 code = print_answer(q, &report);

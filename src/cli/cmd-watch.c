@@ -112,12 +112,14 @@ static int watch(struct blkup_cli_cold_request *q)
         if (r < 0)
                 return code;
         if (q->n_hooks > 0 && blkup_cli_hooks_new(q->hooks, q->n_hooks, &l.hooks) < 0) {
-                blkup_cli_error("watch", "no thread for the programs of --exec");
+                blkup_cli_error("watch",
+                                "no thread for the programs of --exec: free memory, or raise ulimit -u");
                 return code;
         }
         r = blkup_cli_lines_new("watch", STDOUT_FILENO, &l.lines);
         if (r < 0) {
-                blkup_cli_error("watch", "no thread for what is printed: %s", strerror(-r));
+                blkup_cli_error("watch", "no thread for what is printed: %s%s", blkup_error_text(-r),
+                                blkup_cli_more_processes(-r));
                 (void) blkup_cli_hooks_free(l.hooks);
                 return code;
         }

@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/encode.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "cli/output.h"
 #include "cli/size.h"
@@ -58,15 +60,24 @@ static const char *name_of(const struct blkup_coldplug_entry *e)
         return e->target ? e->target : e->source;
 }
 
+/* Root may open all devices, but where somebody has drawn a line. */
+static const char *what_to_try(int error)
+{
+        return error == -EPERM && geteuid() == 0
+                       ? "; do the device rules of this container or service forbid it?"
+                       : blkup_cli_try_as_root(error);
+}
+
 static void print_step(const char *object, const struct blkup_coldplug_step *s,
                        enum blkup_coldplug_stage stage)
 {
         /* Without memory for a sentence there is still the errno. */
-        const char *text = s->text && *s->text ? s->text : s->error < 0 ? strerror(-s->error) : NULL;
+        const char *text = s->text && *s->text ? s->text : s->error < 0 ? blkup_error_text(-s->error) : NULL;
 
         if (text)
-                blkup_cli_error("coldplug", "%s: %s: %s: %s", object, blkup_coldplug_stage_name(stage),
-                                blkup_coldplug_state_name(s->state), blkup_cli_without_name(text, object));
+                blkup_cli_error("coldplug", "%s: %s: %s: %s%s", object, blkup_coldplug_stage_name(stage),
+                                blkup_coldplug_state_name(s->state), blkup_cli_without_name(text, object),
+                                what_to_try(s->error));
         else
                 blkup_cli_error("coldplug", "%s: %s: %s", object, blkup_coldplug_stage_name(stage),
                                 blkup_coldplug_state_name(s->state));

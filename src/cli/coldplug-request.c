@@ -218,6 +218,7 @@ void blkup_cli_cold_request_free(struct blkup_cli_cold_request *q)
 
 int blkup_cli_cold_request_load(const char *command, struct blkup_cli_cold_request *q)
 {
+        const char *hint = "; -T names another";
         struct blkup_error err = { 0 };
         int r = blkup_fstab_load(q->fstab_path, &q->fstab, &err);
 
@@ -228,6 +229,7 @@ int blkup_cli_cold_request_load(const char *command, struct blkup_cli_cold_reque
                 blkup_cli_error(command, "%s: line %u: %s", q->fstab_path, q->fstab->bad[i].line,
                                 q->fstab->bad[i].why);
         if (r == 0 && !q->s.no_assembly) {
+                hint = "; --crypttab names another";
                 r = blkup_crypttab_load(q->crypttab_path, &q->crypttab, &err);
                 if (r == -ENOENT && !q->has_crypttab_path)
                         r = 0;
@@ -236,7 +238,7 @@ int blkup_cli_cold_request_load(const char *command, struct blkup_cli_cold_reque
                 blkup_cli_error(command, "%s: line %u: %s", q->crypttab_path, q->crypttab->bad[i].line,
                                 q->crypttab->bad[i].why);
         if (r < 0)
-                blkup_cli_error(command, "%s", err.message);
+                blkup_cli_error(command, "%s%s", err.message, blkup_cli_try_option(r, hint));
         q->s.fstab = q->fstab;
         q->s.crypttab = q->crypttab;
         /* cryptsetup asks on the terminal that we have. */
@@ -397,7 +399,7 @@ int blkup_cli_cold_run_apart(const char *command, struct blkup_cli_cold_request 
 
         if (pipe2(fds, O_CLOEXEC) < 0 || (stays && pipe2(stop, O_CLOEXEC | O_NONBLOCK) < 0) ||
             (signals = block_signals(&old, stays)) < 0) {
-                blkup_cli_error(command, "cannot take signals: %s", strerror(errno));
+                blkup_cli_error(command, "cannot take signals: %s", blkup_error_text(errno));
                 return BLKUP_CLI_COLDPLUG_EXIT_NONE;
         }
         q->s.stop_fd = stop[0];
@@ -409,7 +411,8 @@ int blkup_cli_cold_run_apart(const char *command, struct blkup_cli_cold_request 
         (void) fflush(NULL);
         pid = fork();
         if (pid < 0) {
-                blkup_cli_error(command, "fork: %s", strerror(errno));
+                blkup_cli_error(command, "cannot make a process: %s%s", blkup_error_text(errno),
+                                blkup_cli_more_processes(errno));
                 return BLKUP_CLI_COLDPLUG_EXIT_NONE;
         }
         if (pid == 0) {

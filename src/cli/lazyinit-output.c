@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/encode.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "cli/cmd-lazyinit.h"
 #include "cli/output.h"
@@ -145,7 +146,7 @@ static const char *message_of(const struct blkup_cli_lazyinit_job *job)
         const char *m = job->err.message;
 
         if (!*m)
-                return strerror(-job->error);
+                return blkup_error_text(-job->error);
         return strncmp(m, job->device, n) == 0 && strncmp(m + n, ": ", 2) == 0 ? m + n + 2 : m;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/encode.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "cli/cmd-lazyinit.h"
 #include "cli/output.h"
@@ -97,7 +98,7 @@ static int take_look(const struct target *t, struct look *ret)
 
         ret->at_ns = blkup_now_ns();
         if (r < 0)
-                blkup_cli_error("lazyinit", "%s", *err.message ? err.message : strerror(-r));
+                blkup_cli_error("lazyinit", "%s", *err.message ? err.message : blkup_error_text(-r));
         return r;
 }
 
@@ -172,7 +173,7 @@ int blkup_cli_lazyinit_status(const struct blkup_cli_command *self,
                 return blkup_cli_usage_error(self, "status takes one device or folder");
         r = resolve(q->operands[1], &t);
         if (r < 0) {
-                blkup_cli_error("lazyinit", "%s: %s", q->operands[1], strerror(-r));
+                blkup_cli_error("lazyinit", "%s: %s", q->operands[1], blkup_error_text(-r));
                 return BLKUP_CLI_LAZYINIT_EXIT_OTHER;
         }
         blkup_cli_lazyinit_catch_signals();

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/encode.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "cli/modules.h"
 #include "cli/output.h"
@@ -139,7 +140,7 @@ static int run(const struct blkup_cli_modules_check *o, struct blkup_module_chec
         int r = v ? blkup_module_check_run(c, files, n, o->all, v, &stats, &err) : -ENOMEM;
 
         if (r < 0) {
-                blkup_cli_error("modules", "%s", err.code ? err.message : strerror(-r));
+                blkup_cli_error("modules", "%s", err.code ? err.message : blkup_error_text(-r));
                 free(v);
                 return BLKUP_CLI_MODULES_USAGE;
         }
@@ -176,7 +177,7 @@ int blkup_cli_modules_check(const struct blkup_cli_modules_check *o, char **file
                 }
                 r = blkup_module_check_all(c, &all, &n_all);
                 if (r < 0)
-                        blkup_cli_error("modules", "%s", strerror(-r));
+                        blkup_cli_error("modules", "%s", blkup_error_text(-r));
                 code = r < 0 ? BLKUP_CLI_MODULES_USAGE : run(o, c, all, n_all);
                 for (size_t i = 0; i < n_all; i++)
                         free(all[i]);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "cli/modules.h"
 #include "cli/output.h"
@@ -46,8 +47,8 @@ static void say(const struct blkup_cli_modules_load *o, const struct blkup_modul
                 blkup_cli_error(o->command, "%s: it is loaded already", r->name);
         else
                 blkup_cli_error(o->command, "%s: %s%s%s", r->name,
-                                r->error < 0 ? strerror(-r->error) : "failed", *r->message ? ": " : "",
-                                r->message);
+                                r->error < 0 ? blkup_error_text(-r->error) : "failed",
+                                *r->message ? ": " : "", r->message);
 }
 
 static void print_verbose(const struct blkup_module_result *r)
@@ -189,7 +190,7 @@ int blkup_cli_modules_load(const struct blkup_modules *m, const struct blkup_cli
         if (r == 0 && !o->load.no_sha_first)
                 r = blkup_module_plan_add_sha(p);
         if (r < 0) {
-                blkup_cli_error(o->command, "%s: %s", blkup_modules_folder(m), strerror(-r));
+                blkup_cli_error(o->command, "%s: %s", blkup_modules_folder(m), blkup_error_text(-r));
                 code = BLKUP_CLI_MODULES_FAILED;
         } else {
                 code = load_plan(o, p, code);

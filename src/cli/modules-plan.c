@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "cli/modules.h"
 #include "cli/output.h"
@@ -231,7 +232,7 @@ static int report(const struct blkup_cli_modules_plan *o, const struct blkup_mod
                 blkup_cli_error(o->command, "'%s' is no name of a module: no '/', no control characters, "
                                 "brackets in pairs", request);
         else
-                blkup_cli_error(o->command, "%s: %s", request, strerror(-r));
+                blkup_cli_error(o->command, "%s: %s", request, blkup_error_text(-r));
         return BLKUP_CLI_MODULES_FAILED;
 }
 
@@ -259,7 +260,7 @@ int blkup_cli_modules_plan(const struct blkup_modules *m, const struct blkup_cli
         if (o->show == BLKUP_CLI_MODULES_DUMP) {
                 r = blkup_modules_dump(m, print_line, NULL);
                 if (r < 0)
-                        blkup_cli_error(o->command, "%s: %s", blkup_modules_folder(m), strerror(-r));
+                        blkup_cli_error(o->command, "%s: %s", blkup_modules_folder(m), blkup_error_text(-r));
                 return r < 0 ? BLKUP_CLI_MODULES_FAILED : BLKUP_CLI_MODULES_OK;
         }
         if (o->show == BLKUP_CLI_MODULES_RESOLVE)
@@ -281,7 +282,7 @@ int blkup_cli_modules_plan(const struct blkup_modules *m, const struct blkup_cli
         (void) blkup_module_plan_free(p);
         blkup_cli_note_stdout();
         if (r < 0 && !ferror(stdout)) {
-                blkup_cli_error(o->command, "cannot print: %s", strerror(-r));
+                blkup_cli_error(o->command, "cannot print: %s", blkup_error_text(-r));
                 code = BLKUP_CLI_MODULES_FAILED;
         }
         return code;

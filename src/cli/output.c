@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/encode.h"
+#include "base/error.h"
 #include "cli/output.h"
 
 void blkup_cli_prepare_streams(void)
@@ -100,6 +101,16 @@ const char *blkup_cli_try_as_root(int error)
         return (error == -EACCES || error == -EPERM) && geteuid() != 0 ? "; try as root" : "";
 }
 
+const char *blkup_cli_try_option(int error, const char *hint)
+{
+        return error == -ENOENT || error == -EISDIR ? hint : blkup_cli_try_as_root(error);
+}
+
+const char *blkup_cli_more_processes(int error)
+{
+        return error == EAGAIN || error == -EAGAIN ? ": raise ulimit -u or -v" : "";
+}
+
 /* The errno of the first write to stdout that failed; 0: none that was noted. */
 static int stdout_errno;
 
@@ -121,7 +132,7 @@ int blkup_cli_finish_stdout(const char *command, int code, int failed_code)
                 return code;
         reported = true;
         blkup_cli_error(command, "standard output: %s",
-                        stdout_errno ? strerror(stdout_errno) : "write error");
+                        stdout_errno ? blkup_error_text(stdout_errno) : "write error");
         return failed_code;
 }
 

@@ -25,6 +25,10 @@ const char *blkup_cli_without_name(const char *text, const char *name);
 
 /* What to try after a negative errno, as "; try as root"; "" where that would not help, as for root. */
 const char *blkup_cli_try_as_root(int error);
+/* The same where a list is not there: which option names another one. */
+const char *blkup_cli_try_option(int error, const char *hint);
+/* The same after a fork or a thread that could not be made; of either sign. */
+const char *blkup_cli_more_processes(int error);
 
 /* After printing to stdout: keeps why that failed, if it did. stdio only remembers that it did. */
 void blkup_cli_note_stdout(void);

@@ -103,7 +103,8 @@ int blkup_cli_probe_set_types(const struct blkup_cli_command *self, struct blkup
                 return blkup_cli_usage_error(self, "-n: the list is empty");
         r = blkup_probe_set_types(p, plain, invert, &err);
         if (r < 0)
-                return blkup_cli_usage_error(self, "-n: %s", *err.message ? err.message : strerror(-r));
+                return blkup_cli_usage_error(self, "-n: %s",
+                                             *err.message ? err.message : blkup_error_text(-r));
         return 0;
 }
 
@@ -119,7 +120,7 @@ bool blkup_cli_probe_start_cage(const char *command, struct blkup_probe *p, bool
         /* Several probers, one word. */
         if (r < 0 && !atomic_flag_test_and_set(&told))
                 blkup_cli_error(command, "no cage for the parser (%s): this process looks itself",
-                                strerror(-r));
+                                blkup_error_text(-r));
         blkup_cli_confine(writes_files);
         return r == 0;
 }
@@ -150,7 +151,7 @@ static const char *message_of(const struct blkup_error *err, int error, const ch
         (void) blkup_fail(&named, error, "%s", device);
         n = strlen(named.message);
         if (!*err->message || strcmp(err->message, named.message) == 0)
-                return strerror(-error);
+                return blkup_error_text(-error);
         if (strncmp(err->message, named.message, n) == 0 && strncmp(err->message + n, ": ", 2) == 0)
                 return err->message + n + 2;
         return err->message;

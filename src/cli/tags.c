@@ -386,15 +386,24 @@ static int find_in_time(struct blkup_cli_tags *t, const char *name, const char *
                         struct blkup_mount_device *ret)
 {
         struct scan *s = t->scan;
+        bool is_left_out = false;
         int r;
 
         blkup_late_lock(s->late);
         do
                 r = find_in_table(t, name, value, ret);
         while (r != -ENOTUNIQ && blkup_cli_wait_for_devices(s->late, r == 0 || t->comes_again));
-        for (size_t i = 0; i < s->n_all && r == -ENOENT && !ret->other_path[0]; i++)
-                if (i >= s->n || !blkup_late_is_done(s->late, i))
+        for (size_t i = 0; i < s->n_all && r == -ENOENT && !ret->other_path[0]; i++) {
+                if (i < s->n && blkup_late_is_done(s->late, i))
+                        continue;
+                if (i >= s->n || blkup_late_is_begun(s->late, i))
                         copy_value(ret->other_path, sizeof(ret->other_path), s->devices[i].path);
+                else
+                        is_left_out = true;
+        }
+        /* That some were not looked at is nobody's silence: there was no memory for a prober. */
+        if (r == -ENOENT && is_left_out && !ret->other_path[0])
+                r = -ENOMEM;
         blkup_late_unlock(s->late);
         return r;
 }

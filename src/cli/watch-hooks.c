@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/encode.h"
+#include "base/error.h"
 #include "cli/output.h"
 
 #define MAX_QUEUE      4096u
@@ -171,7 +172,7 @@ static void run_one(struct blkup_cli_hooks *h, const char *program, struct call 
         reap_left(h);
         r = start(program, c, &pid);
         if (r < 0) {
-                blkup_cli_error("watch", "%s %s: %s", program, c->arguments[0], strerror(-r));
+                blkup_cli_error("watch", "%s %s: %s", program, c->arguments[0], blkup_error_text(-r));
                 return;
         }
         process = (int) syscall(SYS_pidfd_open, pid, 0);

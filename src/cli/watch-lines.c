@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "cli/output.h"
 #include "sync/cond.h"
 
@@ -82,7 +83,8 @@ static void *run(void *arg)
                 if (error == 0)
                         r = write_all(l->fd, x->text, x->n);
                 if (r < 0)
-                        blkup_cli_error(l->command, "standard output: %s: goes on without it", strerror(-r));
+                        blkup_cli_error(l->command, "standard output: %s: goes on without it",
+                                        blkup_error_text(-r));
                 (void) pthread_mutex_lock(&l->lock);
                 l->error = r < 0 ? r : l->error;
                 l->n_bytes -= x->n;

@@ -178,6 +178,11 @@ int blkup_modstates_load(const char *root, struct blkup_modstates **ret, struct 
         r = blkup_host_read(root, "proc/modules", BLKUP_MODSTATE_MAX_BYTES, &text, &n);
         if (r == 0)
                 r = parse_owned(text, n, ret);
+        if (r == -ENOENT)
+                return blkup_fail(err, r,
+                                  "there is no %s/proc/modules: is /proc mounted, and can this kernel load "
+                                  "modules?",
+                                  root ? root : "");
         return r < 0 ? blkup_fail_errno(err, r, "%s/proc/modules", root ? root : "") : 0;
 }
 

@@ -231,6 +231,9 @@ int blkup_mountinfo_load(const char *root, struct blkup_mountinfo **ret, struct 
 
         fd = blkup_host_open(root, "proc/self/mountinfo", O_RDONLY);
         r = fd < 0 ? fd : load_stable(fd, ret);
+        if (r == -ENOENT)
+                return blkup_fail(err, r, "there is no %s/proc/self/mountinfo: is /proc mounted?",
+                                  root ? root : "");
         return r < 0 ? blkup_fail_errno(err, r, "%s/proc/self/mountinfo", root ? root : "") : 0;
 }
 

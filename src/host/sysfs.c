@@ -481,7 +481,9 @@ int blkup_sysblocks_load(const char *root, unsigned want, struct blkup_sysblocks
         t = calloc(1, sizeof(*t));
         r = t ? load_all(t, root, want) : -ENOMEM;
         if (r < 0)
-                return blkup_fail_errno(err, r, "%s/sys/class/block", root ? root : "");
+                return r == -ENOENT ? blkup_fail(err, r, "there is no %s/sys/class/block: is /sys mounted?",
+                                                 root ? root : "")
+                                    : blkup_fail_errno(err, r, "%s/sys/class/block", root ? root : "");
         t->public.blocks = t->blocks;
         *ret = &t->public;
         t = NULL;

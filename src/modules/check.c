@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "host/hostfile.h"
 #include "modules/check.h"
 #include "trace/trace.h"
@@ -435,7 +436,7 @@ static int read_refusal(struct blkup_refusal *r, int e)
         return blkup_refuse(r, e, "elf-header", "%s",
                             e == -EOPNOTSUPP ? "packed, and no library here unpacks it"
                             : e == -EBADMSG  ? "the packed file is damaged"
-                                             : strerror(-e));
+                                             : blkup_error_text(-e));
 }
 
 static int check_one(struct shared *s, size_t i)

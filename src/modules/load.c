@@ -18,6 +18,7 @@
 #include <sys/vfs.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "host/hostfile.h"
 #include "modules/ahead.h"
 #include "modules/command.h"
@@ -223,7 +224,8 @@ static int hand_over(struct job *j)
         if (!j->image) {
                 fd = blkup_host_open(c->root, j->path + 1, O_RDONLY);
                 if (fd < 0) {
-                        (void) snprintf(j->message, sizeof(j->message), "%s: %s", j->path, strerror(-fd));
+                        (void) snprintf(j->message, sizeof(j->message), "%s: %s", j->path,
+                                        blkup_error_text(-fd));
                         return fd;
                 }
                 take_file(j, fd);

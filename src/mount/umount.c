@@ -343,7 +343,9 @@ int blkup_umount(struct blkup_mounter *m, const char *const *names, size_t n, co
         int r = misses ? 0 : -ENOMEM;
 
         if (!l.t)
-                r = blkup_fail_errno(err, m->mounts_error, "/proc/self/mountinfo");
+                r = m->mounts_error == -ENOENT
+                            ? blkup_fail(err, -ENOENT, "there is no /proc/self/mountinfo: is /proc mounted?")
+                            : blkup_fail_errno(err, m->mounts_error, "/proc/self/mountinfo");
         for (size_t i = 0; r == 0 && (flags & BLKUP_UMOUNT_ALL) && i < l.t->n; i++)
                 if (!is_of_system(&l.t->mounts[i]) && blkup_mount_is_in_types(types, l.t->mounts[i].fs_type))
                         r = add_goal(&l, &l.t->mounts[i]);

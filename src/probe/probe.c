@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "block/file.h"
 #include "probe/cage.h"
 #include "probe/engine.h"
@@ -214,7 +215,7 @@ static void look(struct blkup_probe *p)
                                 "was killed from outside (out of memory?) or held up");
         else
                 (void) snprintf(p->trouble, sizeof(p->trouble), "not looked at: no cage for the parser: %s",
-                                strerror(-r));
+                                blkup_error_text(-r));
 }
 
 static void judge_features(struct blkup_probe *p)

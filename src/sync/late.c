@@ -152,6 +152,11 @@ void blkup_late_unlock(struct blkup_late *l)
         (void) pthread_mutex_unlock(&l->lock);
 }
 
+bool blkup_late_is_begun(const struct blkup_late *l, size_t i)
+{
+        return l->states[i].began_ns != 0;
+}
+
 bool blkup_late_is_done(const struct blkup_late *l, size_t i)
 {
         return l->states[i].is_done;

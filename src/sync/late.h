@@ -48,7 +48,9 @@ void blkup_late_unlock(struct blkup_late *l);
  * that was begun has been silent for late_ns, and for four times what the slowest answer took unless that is
  * more than max_ns. */
 BLKUP_MUST_CHECK bool blkup_late_wait(struct blkup_late *l, uint64_t late_ns, uint64_t max_ns);
-/* With the lock. */
+/* With the lock. What was not begun when there is nothing more to wait for was looked at by nobody: all
+ * threads are held by others, or had no memory. */
+bool blkup_late_is_begun(const struct blkup_late *l, size_t i);
 bool blkup_late_is_done(const struct blkup_late *l, size_t i);
 
 #endif

@@ -92,7 +92,7 @@ if have prlimit; then
                 prlimit --nofile=$n "$blkup" --version >/dev/null 2>&1 || continue
                 run env ASAN_OPTIONS=detect_leaks=0 prlimit --nofile=$n "$blkup" probe -j 3 -o full a.img b.img c.img
                 # An image that there is no descriptor for is named, and the exit code says so.
-                unopened=$(grep -c 'img: Too many open files$' err.txt || true)
+                unopened=$(grep -c 'img: Too many open files: this process may open no more, raise ulimit -n$' err.txt || true)
                 is "$n descriptors: each image" "$((unopened + $(wc -l <out.txt)))" 3
                 is "$n descriptors: exit" "$code" "$((unopened > 0 ? 4 : 0))"
         done

@@ -175,6 +175,7 @@ static void too_many_are_silent(void **state)
         blkup_late_lock(l);
         while (blkup_late_wait(l, 100 * MS, 100 * MS))
                 ;
+        assert_true(blkup_late_is_begun(l, 1) && !blkup_late_is_begun(l, 2));
         assert_false(blkup_late_is_done(l, 2));
         blkup_late_unlock(l);
         (void) blkup_late_free(l);
@@ -228,7 +229,7 @@ static void nothing_to_look_at_or_with(void **state)
         blkup_late_lock(l);
         while (blkup_late_wait(l, 60000 * MS, 60000 * MS))
                 ; /* ends: at once, not after a minute */
-        assert_false(blkup_late_is_done(l, 0));
+        assert_false(blkup_late_is_begun(l, 0) || blkup_late_is_done(l, 0));
         blkup_late_unlock(l);
         (void) blkup_late_free(l);
         end_world(&w);
