@@ -28,6 +28,9 @@
 #include "sync/cond.h"
 
 #define USUAL_WORKERS 64u
+/* While the CPUs are busy: `settled`, `watch` and `modules` only wait, the others are as many as there are
+ * probers at first. Each thread more would wait for one of those, and costs as much as some calls. */
+#define WORKERS_AT_FIRST 8u
 /* Counted with strace: at most five of each device at a time (image, cage, loop device, context, mount
  * point), a dozen besides; and one more each. */
 #define FDS_OF_A_DEVICE 6u
@@ -615,6 +618,7 @@ static int run_graph(struct blkup_coldplug *c, struct blkup_error *err)
                 .workers = blkup_host_limit_workers(c->s.workers ? c->s.workers : USUAL_WORKERS,
                                                     FDS_OF_A_DEVICE, FDS_BESIDES) +
                            1 + 2 * (c->s.n_images == 0),
+                .at_first = WORKERS_AT_FIRST,
                 .has_timeouts = true,
         };
         int r = blkup_pool_new(&c->pool, max_nodes(c));

@@ -85,6 +85,8 @@ struct blkup_probe *blkup_probe_new(void)
                      -1, 0);
         if (arena == MAP_FAILED)
                 return NULL;
+        /* Some pages of it are used: the kernel would clear 2 MiB for the first. */
+        (void) madvise(arena, ARENA_BYTES, MADV_NOHUGEPAGE);
         rest = malloc(REST_BYTES);
         if (!rest) {
                 (void) munmap(arena, ARENA_BYTES);
