@@ -196,14 +196,19 @@ void blkup_cold_free_probers(struct blkup_coldplug *c)
         c->n_probers -= free_list(BLKUP_TAKE(c->free_probers));
 }
 
-/* The last one that was asked for: what comes next needs the memory, and no children. */
+/* Is no device known that will be probed? What assembly and modules bring would need a new child. */
+static bool was_last(const struct blkup_coldplug *c)
+{
+        return c->n_open == 0 && (c->s.n_images > 0 || (c->is_settled && c->n_work == 0));
+}
+
 void blkup_cold_free_probers_if_last(struct blkup_coldplug *c)
 {
         struct blkup_cold_prober *list = NULL;
         unsigned n;
 
         (void) pthread_mutex_lock(&c->lock);
-        if (c->n_open == 0) {
+        if (was_last(c)) {
                 list = BLKUP_TAKE(c->free_probers);
                 c->first_prober = NULL;
         }

@@ -510,6 +510,7 @@ int blkup_cold_run_watch(struct blkup_pool *p, uint32_t node, unsigned worker, v
                 tell_all(c);
                 if (over)
                         break;
+                blkup_cold_free_probers_if_last(c);
                 take_what_is_new(c, wait_for_something(c, next));
         }
         (void) pthread_mutex_lock(&c->lock);

@@ -445,6 +445,7 @@ int blkup_cold_take_prober(struct blkup_coldplug *c, struct blkup_cold_prober **
 void blkup_cold_give_prober(struct blkup_coldplug *c, struct blkup_cold_prober *e);
 void blkup_cold_prepare_prober(struct blkup_coldplug *c);
 void blkup_cold_free_probers(struct blkup_coldplug *c);
+/* What comes after the last device needs the memory, and no children. Not with the lock. */
 void blkup_cold_free_probers_if_last(struct blkup_coldplug *c);
 
 /* cold-steps.c */
