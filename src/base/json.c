@@ -24,11 +24,13 @@ static void emit(struct blkup_json *j, const char *s, size_t n)
 
 static void break_line(struct blkup_json *j)
 {
+        char line[1 + 2 * BLKUP_JSON_DEPTH];
+
         if (!j->pretty)
                 return;
-        emit(j, "\n", 1);
-        for (unsigned i = 0; i < j->depth; i++)
-                emit(j, "  ", 2);
+        line[0] = '\n';
+        memset(line + 1, ' ', 2 * j->depth);
+        emit(j, line, 1 + 2 * j->depth);
 }
 
 /* Comma and line before an item of the open container. */
@@ -112,10 +114,29 @@ static void emit_escape(struct blkup_json *j, uint32_t c)
         }
 }
 
+/* With its quotes in one piece, as nearly all are: short, and all of it plain. false: another one. */
+static bool emit_short(struct blkup_json *j, const char *s, size_t n)
+{
+        char quoted[66];
+
+        if (n > sizeof(quoted) - 2)
+                return false;
+        for (size_t i = 0; i < n; i++) {
+                if ((unsigned char) s[i] >= 0x7f || needs_escape((unsigned char) s[i]))
+                        return false;
+                quoted[1 + i] = s[i];
+        }
+        quoted[0] = quoted[1 + n] = '"';
+        emit(j, quoted, n + 2);
+        return true;
+}
+
 static void emit_string(struct blkup_json *j, const char *s, size_t n)
 {
         size_t done = 0, i = 0;
 
+        if (emit_short(j, s, n))
+                return;
         emit(j, "\"", 1);
         /* Runs of plain text go out in one piece. */
         while (i < n) {
