@@ -619,6 +619,7 @@ static int run_graph(struct blkup_coldplug *c, struct blkup_error *err)
                                                     FDS_OF_A_DEVICE, FDS_BESIDES) +
                            1 + 2 * (c->s.n_images == 0),
                 .at_first = WORKERS_AT_FIRST,
+                .doubles = true,
                 .has_timeouts = true,
         };
         int r = blkup_pool_new(&c->pool, max_nodes(c));

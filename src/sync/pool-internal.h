@@ -88,6 +88,7 @@ struct blkup_pool {
         unsigned most_working;           /* what max_working may grow to */
         unsigned n_starting;             /* made, and have not had the lock yet */
         bool is_watched; /* blkup_pool_run() watches: it makes the workers, not they each other */
+        bool doubles;
         bool is_growth_watched;          /* it looks whether max_working is to grow */
         unsigned n_idle, n_signalled;
         bool is_caller_left; /* blkup_pool_run()'s own thread is in the callback of a node that was left */

@@ -367,9 +367,12 @@ static uint64_t watch_growth(struct blkup_pool *p, struct growth *g, uint64_t no
         if (has_ended) {
                 g->since_ns = now;
         } else if (used * 4 < now - g->looked_ns || now - g->since_ns >= PATIENCE_NS) {
-                p->max_working = p->most_working;
-                p->is_growth_watched = false;
-                return UINT64_MAX;
+                p->max_working = p->doubles && 2 * p->max_working < p->most_working ? 2 * p->max_working
+                                                                                    : p->most_working;
+                p->is_growth_watched = p->max_working < p->most_working;
+                if (!p->is_growth_watched)
+                        return UINT64_MAX;
+                g->since_ns = now;
         }
         g->n_left = p->n_left;
         g->looked_ns = now;
@@ -449,6 +452,7 @@ int blkup_pool_run(struct blkup_pool *p, const struct blkup_pool_options *opt, s
         for (uint32_t i = 0; i < p->n_items && !p->has_timeouts; i++)
                 p->has_timeouts = p->items[i].timeout_ns > 0;
         p->most_working = workers;
+        p->doubles = opt && opt->doubles;
         p->max_working = opt && opt->at_first > 0 && opt->at_first < workers ? opt->at_first : workers;
         r = blkup_pool_prepare(p, NULL, &critical, err);
         if (r < 0) {

@@ -61,6 +61,7 @@ struct blkup_pool_options {
         unsigned at_first; /* so many for a start, the others when work is left and these sleep (nothing has
                             * ended for half a ms while the CPUs were idle, or for 2 ms): work that keeps the
                             * CPUs busy only loses by them. 0, or not below workers: all from the start */
+        bool doubles;      /* twice as many at a time then, not all: each costs something of its own */
         bool has_timeouts; /* nodes with a time limit may be added during the run */
 };
 

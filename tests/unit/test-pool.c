@@ -227,6 +227,7 @@ static void test_workers_are_added(void **state)
         struct meeting m = { .lock = PTHREAD_MUTEX_INITIALIZER, .all = PTHREAD_COND_INITIALIZER, .of = 20 };
         struct blkup_pool_summary sum = { 0 };
         struct blkup_pool *p = make();
+        uint64_t start;
 
         (void) state;
         for (unsigned i = 0; i < m.of; i++)
@@ -236,6 +237,25 @@ static void test_workers_are_added(void **state)
                          0);
         assert_int_equal(sum.done, 20);
         assert_int_equal(sum.threads, 20); /* the caller only watches */
+        p = blkup_pool_unref(p);
+
+        /* By doubling, half a ms each time: none of the later is there too early, and all are in the end. */
+        p = make();
+        m.n = 0;
+        for (unsigned i = 0; i < m.of; i++)
+                (void) add(p, "meets", 1, meets, &m);
+        start = blkup_now_ns();
+        assert_int_equal(blkup_pool_run(p,
+                                        &(struct blkup_pool_options){
+                                                .workers = 64, .at_first = 2, .doubles = true },
+                                        &sum, NULL),
+                         0);
+        assert_int_equal(sum.done, 20);
+        assert_int_equal(sum.threads, 20);
+        for (unsigned i = 0; i < m.of; i++)
+                for (unsigned k = 2, turn = 1; k <= 16; k *= 2, turn++)
+                        if (result(p, i).worker > k)
+                                assert_true(result(p, i).start_ns - start >= turn * UINT64_C(500000));
         p = blkup_pool_unref(p);
 
         /* Work that turns up later finds the watch asleep, and wakes it. */
