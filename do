@@ -7,7 +7,7 @@ cd "$(dirname "$0")"
 export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
 # -- what the machine must have (Debian 12 names): PACKAGE WHEN WHY -----------------------------------
-# WHEN is the first command that needs it: build < run < test < bench; each also gets those before it.
+# WHEN is the first command that needs it: build < run < test < soak < bench; each also gets those before it.
 DEPENDENCIES=(
         'gcc              build  the compiler of the dev and release builds'
         'libc6-dev        build  headers; gcc only recommends it'
@@ -65,14 +65,14 @@ DEPENDENCIES=(
         'git              test   the list of tracked files'
         'kmod             test   an oracle: modprobe, depmod'
         'musl-tools       test   the small static build'
-        'nbdkit           bench  devices that answer slowly'
-        'libnbd-bin       bench  nbdfuse: such a device as a file'
-        'fuse3            bench  for nbdfuse'
+        'nbdkit           soak   devices that answer slowly'
+        'libnbd-bin       soak   nbdfuse: such a device as a file'
+        'fuse3            soak   for nbdfuse'
+        'qemu-system-x86  soak   virtual machines that load modules and have many disks'
+        'qemu-utils       soak   their disks'
+        'cpio             soak   their initramfs'
+        'busybox-static   soak   their xargs'
         'liburcu-dev      bench  a peer of the reader-writer semaphore'
-        'qemu-system-x86  bench  virtual machines that load modules and have many disks'
-        'qemu-utils       bench  their disks'
-        'cpio             bench  their initramfs'
-        'busybox-static   bench  their xargs'
 )
 
 # Run by `./do run`: file systems that the machine's tools make, and some things that are none.
@@ -88,7 +88,7 @@ missing_packages() {
         local level=$1 line package when
         local -a wanted=()
         local -A levels=([build]=' build ' [run]=' build run ' [test]=' build run test ' \
-                         [bench]=' build run test bench ')
+                         [soak]=' build run test soak ' [bench]=' build run test soak bench ')
         for line in "${DEPENDENCIES[@]}"; do
                 read -r package when _ <<<"$line"
                 [[ ${levels[$level]} != *" $when "* ]] || wanted+=("$package")
@@ -110,7 +110,10 @@ install_packages() {
 
 do_deps() {
         local level=${1:-bench} missing
-        case $level in build | run | test | bench) ;; *) die "deps: build, run, test or bench, not '$level'" ;; esac
+        case $level in
+        build | run | test | soak | bench) ;;
+        *) die "deps: build, run, test, soak or bench, not '$level'" ;;
+        esac
         command -v dpkg-query >/dev/null || {
                 say "do: deps: no dpkg on this machine: install by hand what ./do lists under DEPENDENCIES"
                 return 1
@@ -125,7 +128,7 @@ do_deps() {
         }
 }
 
-# For run, test, bench: what cannot be installed may not be needed after all, so only the builders are a must.
+# For run, test, soak, bench: what cannot be installed may not be needed after all, so only the builders are a must.
 want_deps() {
         do_deps "$1" || {
                 local tool
@@ -246,12 +249,20 @@ soak_tsan() {
         return $code
 }
 
+# The kernel of the virtual machines. Where it cannot be had their tests say so and are left out.
+want_kernel() {
+        local kernel
+        mkdir -p build/boot
+        kernel=$(bench/kernel "$PWD/build/boot") || { say 'do: no kernel for virtual machines'; return 0; }
+        export BLKUP_BENCH_KERNEL=$kernel
+}
+
 # -- soak, bench -----------------------------------------------------------------------------------------
 # Tests of the suite `soak` read BLKUP_SOAK and then take their long counts (see tests/meson.build).
 do_soak() {
         local -a extra=()
         local code=0
-        want_deps test
+        want_deps soak
         if [ $# = 0 ] || [ "$1" = tsan ]; then
                 soak_tsan || code=$?
                 [ $# = 0 ] || return $code
@@ -263,6 +274,7 @@ do_soak() {
                 extra=()
         fi
         compile 'gcc, ASan and UBSan' build-dev native/dev.ini || true
+        case " ${*:-soak} " in *' soak '* | *' coldplug'*) want_kernel ;; esac
         tools/run-tests "${extra[@]}" --setup soak build-dev "${@:-soak}" || code=$?
         return $code
 }
@@ -300,7 +312,7 @@ usage: ./do COMMAND
   bench NAME           install what is missing, build, measure against the named peers
   soak [NAME…]         the long counts of the tests that have them; tsan: what has threads, under ThreadSanitizer
   build                release build; leaves build/blkup
-  deps [WHEN]          install what is missing for build, run, test or bench (all, unless named)
+  deps [WHEN]          install what is missing for build, run, test, soak or bench (all, unless named)
   clean                remove build and build-*
   help                 this table
 END

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # coldplug and watch in a virtual machine, on disks of all kinds: bench/coldplug/vm does it, with a kernel of Debian's
-# unpacked in $BLKUP_BENCH_KERNEL (vmlinuz or vmlinux, lib/modules/VERSION with indexes). Nothing is downloaded for it.
+# unpacked in $BLKUP_BENCH_KERNEL (vmlinuz or vmlinux, lib/modules/VERSION with indexes), which `./do soak` fetches, and
+# `./do test` does not.
 # With BLKUP_SOAK all cases; what is measured then is a release build, not the one with sanitizers.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/../cli/lib.sh"
