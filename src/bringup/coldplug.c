@@ -685,7 +685,7 @@ int blkup_coldplug_run(const struct blkup_coldplug_settings *s, struct blkup_col
         int r;
 
         if (!c)
-                return blkup_fail_errno(err, -ENOMEM, "coldplug");
+                return blkup_fail_errno(err, -ENOMEM, "cannot begin");
         c->refs = 1;
         c->s = *s;
         c->no_cage = s->no_cage;
@@ -709,7 +709,7 @@ int blkup_coldplug_run(const struct blkup_coldplug_settings *s, struct blkup_col
                 r = blkup_cold_report(c);
         if (r < 0) {
                 blkup_coldplug_unref(c);
-                return err && err->code == r ? r : blkup_fail_errno(err, r, "coldplug");
+                return err && err->code == r ? r : blkup_fail_errno(err, r, "cannot begin");
         }
         *ret = c;
         return 0;

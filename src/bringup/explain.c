@@ -599,8 +599,9 @@ void blkup_explain_mount(struct blkup_explainer *e, const struct blkup_mount_req
                 say_target(q, r, &s);
                 break;
         case BLKUP_MOUNT_CALL_LOOP:
-                if ((r->error == -EACCES || r->error == -EPERM) && geteuid() != 0)
-                        blkup_say(&s, "an image needs a loop device, which is not permitted here: not root");
+                if (r->error == -EPERM || (r->error == -EACCES && geteuid() != 0))
+                        blkup_say(&s, "an image needs a loop device, which is not permitted here: %s",
+                                  geteuid() != 0 ? "not root" : "a rule of this container or service");
                 else if (r->error == -ENXIO && has_option(q, "loop"))
                         blkup_say(&s, "the loop device that loop= names does not exist");
                 else if (r->error == -ENOENT || r->error == -ENODEV)

@@ -85,7 +85,7 @@ static int bring_up(struct blkup_cli_cold_request *q)
         if (r == 0) {
                 r = blkup_coldplug_run(&q->s, &c, &err);
                 if (r < 0)
-                        blkup_cli_error("coldplug", "%s", err.message);
+                        blkup_cli_error("coldplug", "%s%s", err.message, blkup_cli_more_processes(r));
                 else
                         code = print_answer(q, blkup_coldplug_result(c));
         }

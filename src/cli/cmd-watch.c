@@ -119,7 +119,7 @@ static int watch(struct blkup_cli_cold_request *q)
         r = blkup_cli_lines_new("watch", STDOUT_FILENO, &l.lines);
         if (r < 0) {
                 blkup_cli_error("watch", "no thread for what is printed: %s%s", blkup_error_text(-r),
-                                blkup_cli_more_processes(-r));
+                                blkup_cli_more_processes(r));
                 (void) blkup_cli_hooks_free(l.hooks);
                 return code;
         }
@@ -130,7 +130,7 @@ static int watch(struct blkup_cli_cold_request *q)
         q->s.may_ask = false;
         r = blkup_coldplug_run(&q->s, &c, &err);
         if (r < 0)
-                blkup_cli_error("watch", "%s", err.message);
+                blkup_cli_error("watch", "%s%s", err.message, blkup_cli_more_processes(r));
         else
                 code = 0;
         (void) blkup_cli_hooks_free(l.hooks);

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/encode.h"
 #include "base/error.h"
@@ -60,14 +59,6 @@ static const char *name_of(const struct blkup_coldplug_entry *e)
         return e->target ? e->target : e->source;
 }
 
-/* Root may open all devices, but where somebody has drawn a line. */
-static const char *what_to_try(int error)
-{
-        return error == -EPERM && geteuid() == 0
-                       ? "; do the device rules of this container or service forbid it?"
-                       : blkup_cli_try_as_root(error);
-}
-
 static void print_step(const char *object, const struct blkup_coldplug_step *s,
                        enum blkup_coldplug_stage stage)
 {
@@ -77,7 +68,7 @@ static void print_step(const char *object, const struct blkup_coldplug_step *s,
         if (text)
                 blkup_cli_error("coldplug", "%s: %s: %s: %s%s", object, blkup_coldplug_stage_name(stage),
                                 blkup_coldplug_state_name(s->state), blkup_cli_without_name(text, object),
-                                what_to_try(s->error));
+                                blkup_cli_try_as_root(s->error));
         else
                 blkup_cli_error("coldplug", "%s: %s: %s", object, blkup_coldplug_stage_name(stage),
                                 blkup_coldplug_state_name(s->state));

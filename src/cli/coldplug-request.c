@@ -399,7 +399,8 @@ int blkup_cli_cold_run_apart(const char *command, struct blkup_cli_cold_request 
 
         if (pipe2(fds, O_CLOEXEC) < 0 || (stays && pipe2(stop, O_CLOEXEC | O_NONBLOCK) < 0) ||
             (signals = block_signals(&old, stays)) < 0) {
-                blkup_cli_error(command, "cannot take signals: %s", blkup_error_text(errno));
+                blkup_cli_error(command, "cannot take signals: %s%s", blkup_error_text(errno),
+                                blkup_cli_try_as_root(-errno));
                 return BLKUP_CLI_COLDPLUG_EXIT_NONE;
         }
         q->s.stop_fd = stop[0];
@@ -412,7 +413,7 @@ int blkup_cli_cold_run_apart(const char *command, struct blkup_cli_cold_request 
         pid = fork();
         if (pid < 0) {
                 blkup_cli_error(command, "cannot make a process: %s%s", blkup_error_text(errno),
-                                blkup_cli_more_processes(errno));
+                                blkup_cli_more_processes(-errno));
                 return BLKUP_CLI_COLDPLUG_EXIT_NONE;
         }
         if (pid == 0) {

@@ -98,7 +98,11 @@ void blkup_cli_error_of(const char *command, const char *name, const char *text)
 
 const char *blkup_cli_try_as_root(int error)
 {
-        return (error == -EACCES || error == -EPERM) && geteuid() != 0 ? "; try as root" : "";
+        const bool is_root = geteuid() == 0;
+
+        if (error == -EPERM && is_root)
+                return "; does a rule of this container or service forbid it?";
+        return (error == -EACCES || error == -EPERM) && !is_root ? "; try as root" : "";
 }
 
 const char *blkup_cli_try_option(int error, const char *hint)
@@ -108,7 +112,7 @@ const char *blkup_cli_try_option(int error, const char *hint)
 
 const char *blkup_cli_more_processes(int error)
 {
-        return error == EAGAIN || error == -EAGAIN ? ": raise ulimit -u or -v" : "";
+        return error == -EAGAIN ? ": raise ulimit -u or -v" : blkup_cli_try_as_root(error);
 }
 
 /* The errno of the first write to stdout that failed; 0: none that was noted. */

@@ -23,11 +23,12 @@ void blkup_cli_error_of(const char *command, const char *name, const char *text)
 /* text without "name: " at its beginning. */
 const char *blkup_cli_without_name(const char *text, const char *name);
 
-/* What to try after a negative errno, as "; try as root"; "" where that would not help, as for root. */
+/* What to try after a negative errno, as "; try as root"; "" where that would not help. Root may do
+ * all, but where somebody has drawn a line: that is asked for then. */
 const char *blkup_cli_try_as_root(int error);
 /* The same where a list is not there: which option names another one. */
 const char *blkup_cli_try_option(int error, const char *hint);
-/* The same after a fork or a thread that could not be made; of either sign. */
+/* The same after a fork or a thread that could not be made. */
 const char *blkup_cli_more_processes(int error);
 
 /* After printing to stdout: keeps why that failed, if it did. stdio only remembers that it did. */
