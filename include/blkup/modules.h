@@ -170,7 +170,6 @@ struct blkup_module_load_options {
         unsigned workers;        /* 0: four a CPU, at least 8: each init call ends with a wait */
         uint64_t wait_ns;        /* a load that takes longer is left alone; 0: no limit */
         bool no_sha_first;       /* do not load an accelerated sha256 before signed modules */
-        bool no_readahead;
         bool no_async_wait;     /* do not wait for the probes of drivers: for what drives no device */
         bool only_asked_waits; /* what a request only needs does not wait for them, what it stands for does */
         const char *const *sequential; /* modules while which nothing else is loaded */

@@ -32,7 +32,6 @@ enum {
         OPT_WAIT,
         OPT_TIMELINE,
         OPT_NO_SHA,
-        OPT_NO_READAHEAD,
         OPT_VERBOSE,
         OPT_VERMAGIC,
         OPT_SYMVERS,
@@ -80,8 +79,6 @@ static const struct blkup_cli_option options[] = {
           "load: leave a module alone that takes longer than S\nseconds" },
         { OPT_NO_SHA, 0, "no-sha-first", BLKUP_CLI_NO_ARG, NULL, NULL,
           "load: no accelerated sha256 before signed modules" },
-        { OPT_NO_READAHEAD, 0, "no-readahead", BLKUP_CLI_NO_ARG, NULL, NULL,
-          "load: ask for no file ahead of its turn" },
         { OPT_TIMELINE, 0, "timeline", BLKUP_CLI_ARG, "FILE", NULL, "load: " BLKUP_CLI_TIMELINE_HELP },
         { OPT_VERBOSE, 'v', "verbose", BLKUP_CLI_NO_ARG, NULL, NULL, "load, remove: a line for each module" },
         { OPT_ALL, 'a', "all", BLKUP_CLI_NO_ARG, NULL, NULL, "check: every module of the kernel's folder" },
@@ -249,9 +246,6 @@ static int set_option(const struct blkup_cli_command *self, struct request *q, i
                 break;
         case OPT_NO_SHA:
                 q->load.load.no_sha_first = true;
-                break;
-        case OPT_NO_READAHEAD:
-                q->load.load.no_readahead = true;
                 break;
         case OPT_VERBOSE:
                 q->verbose = true;

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Loads a plan's graph with the thread pool. A module that must be unpacked has a node of its own for that,
- * which waits for nothing: so it lies in memory when its turn comes. Files are read ahead of their turn in
- * the order of their longest remaining paths (ahead.h).
+ * which waits for nothing: so it lies in memory when its turn comes.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -15,12 +13,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "host/hostfile.h"
-#include "modules/ahead.h"
 #include "modules/command.h"
 #include "modules/held.h"
 #include "modules/kernel.h"
@@ -74,8 +70,6 @@ struct context {
         char *root;
         int compression;          /* enum blkup_packing that the kernel unpacks, or BLKUP_NOT_PACKED */
         atomic_uint_least64_t ahead_bytes;
-        bool readahead;
-        struct blkup_ahead *ahead; /* NULL: nothing is read ahead */
         struct blkup_held *held;   /* NULL: nobody looks whether a load is held */
         struct blkup_pool *pool;   /* while the graph runs */
         pthread_cond_t is_back;    /* a call that was left */
@@ -106,16 +100,10 @@ static void unref_context(struct context *c)
         }
         free(c->jobs);
         free(c->root);
-        (void) blkup_ahead_free(c->ahead);
         (void) blkup_held_free(c->held);
         (void) pthread_cond_destroy(&c->is_back);
         (void) pthread_mutex_destroy(&c->lock);
         free(c);
-}
-
-static void drop_context(void *arg)
-{
-        unref_context(arg);
 }
 
 static void drop_job(void *arg)
@@ -124,15 +112,6 @@ static void drop_job(void *arg)
 }
 
 /* ---- preparing ---- */
-
-/* From here on the module's own turn: nobody reads it ahead, and it lies in memory. */
-static void take_file(struct job *j, int fd)
-{
-        struct context *c = j->context;
-
-        if (c->ahead)
-                blkup_ahead_take(c->ahead, (size_t) (j - c->jobs), fd);
-}
 
 static int map_file(struct job *j, int *ret_fd, void **ret_map, size_t *ret_n)
 {
@@ -148,7 +127,6 @@ static int map_file(struct job *j, int *ret_fd, void **ret_map, size_t *ret_n)
                 return -EINVAL;
         if (st.st_size == 0)
                 return -ENODATA;
-        take_file(j, fd);
         map = mmap(NULL, (size_t) st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (map == MAP_FAILED)
                 return -errno;
@@ -228,8 +206,7 @@ static int hand_over(struct job *j)
                                         blkup_error_text(-fd));
                         return fd;
                 }
-                take_file(j, fd);
-                flags = j->may_unpack ? MODULE_INIT_COMPRESSED_FILE : 0;
+                        flags = j->may_unpack ? MODULE_INIT_COMPRESSED_FILE : 0;
         }
         r = call_backend(j, fd, flags);
         if (r == -EOPNOTSUPP && flags) { /* the kernel promised, and does not */
@@ -322,8 +299,6 @@ static int run_load(struct blkup_pool *p, uint32_t node, unsigned worker, void *
                 free(j->image);
                 j->image = NULL;
                 atomic_fetch_sub(&c->ahead_bytes, j->held_bytes);
-                if (c->ahead)
-                        blkup_ahead_done(c->ahead, (size_t) (j - c->jobs));
         } else if (j->action == BLKUP_MODULE_MISSING) {
                 r = -ENOENT;
                 (void) snprintf(j->message, sizeof(j->message),
@@ -368,7 +343,6 @@ static char *options_of(const struct blkup_module_node *n, bool no_async_wait)
 
 static int fill_job(struct context *c, const struct blkup_module_node *n, bool no_async_wait, struct job *j)
 {
-        struct statfs fs;
         struct stat st;
         int fd;
 
@@ -388,9 +362,6 @@ static int fill_job(struct context *c, const struct blkup_module_node *n, bool n
         fd = blkup_host_open(c->root, j->path + 1, O_PATH);
         if (fd >= 0 && fstat(fd, &st) == 0)
                 j->file_bytes = (uint64_t) st.st_size;
-        /* An initramfs: nothing to read. All modules lie in one folder. */
-        if (c->readahead && j->file_bytes && fstatfs(fd, &fs) == 0)
-                c->readahead = fs.f_type != TMPFS_MAGIC && fs.f_type != RAMFS_MAGIC;
         (void) blkup_close(fd);
         j->result.size_bytes = j->file_bytes;
         j->may_unpack = blkup_packing_of_path(j->path) != BLKUP_NOT_PACKED;
@@ -642,33 +613,6 @@ static void wait_for_left(struct context *c, uint64_t wait_ns)
         (void) pthread_mutex_unlock(&c->lock);
 }
 
-/* Reads nothing ahead when memory is short: no error. */
-static void read_ahead(struct graph *g, struct context *c)
-{
-        BLKUP_CLEANUP_FREE struct blkup_ahead_file *files = calloc(g->n + 1, sizeof(*files));
-
-        if (!files)
-                return;
-        /* What waits for a module has a larger index; where that is not so, its path is too short here. */
-        for (size_t i = g->n; i-- > 0;) {
-                const struct blkup_module_node *n = &g->nodes[i];
-
-                files[i].path = c->jobs[i].path;
-                files[i].bytes = c->jobs[i].action == BLKUP_MODULE_INSMOD ? c->jobs[i].file_bytes : 0;
-                files[i].rank += g->cost[i];
-                for (uint32_t k = 0; k < n->n_needs + n->n_after; k++) {
-                        uint32_t at = k < n->n_needs ? n->needs[k] : n->after[k - n->n_needs];
-
-                        if (files[at].rank < files[i].rank)
-                                files[at].rank = files[i].rank;
-                }
-        }
-        if (blkup_ahead_new(c->root, files, g->n, drop_context, c, &c->ahead) < 0)
-                return;
-        atomic_fetch_add(&c->refs, 1);
-        blkup_ahead_start(c->ahead);
-}
-
 static int run_graph(struct graph *g, struct context *c, const struct blkup_module_load_options *o,
                      struct blkup_error *err)
 {
@@ -685,13 +629,9 @@ static int run_graph(struct graph *g, struct context *c, const struct blkup_modu
                 r = put_alone(g, o);
         if (r < 0)
                 return blkup_fail_errno(err, r, "graph of %zu modules", g->n);
-        if (c->readahead)
-                read_ahead(g, c);
         if (o->n_sequential == 0)
                 watch_held(g, c, pool.workers, o->wait_ns);
         r = blkup_pool_run(g->pool, &pool, NULL, err);
-        if (c->ahead)
-                blkup_ahead_stop(c->ahead);
         wait_for_left(c, o->wait_ns);
         if (c->held)
                 blkup_held_stop(c->held);
@@ -849,7 +789,6 @@ static int make_context(struct blkup_module_plan *p, const struct blkup_module_l
         c->backend = o->backend ? *o->backend : (struct blkup_module_backend){ .load = blkup_kernel_load };
         c->root = strdup(m->root);
         c->jobs = calloc(n + 1, sizeof(*c->jobs));
-        c->readahead = !o->no_readahead && !c->backend.needs_no_files;
         r = c->root && c->jobs ? 0 : -ENOMEM;
         if (r == 0)
                 c->compression = blkup_kernel_compression(c->root);

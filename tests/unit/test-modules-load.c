@@ -635,7 +635,7 @@ static void schedules_near_the_bound(void **state)
 static int go_through(const struct fake_root *f, struct kernel *k, size_t *ret_loaded)
 {
         struct blkup_module_backend backend = { .load = take, .arg = k };
-        struct blkup_module_load_options o = { .workers = 1, .no_readahead = true, .backend = &backend };
+        struct blkup_module_load_options o = { .workers = 1, .backend = &backend };
         struct blkup_module_load *l = NULL;
         struct blkup_module_plan *p = NULL;
         struct blkup_modules *m = NULL;
