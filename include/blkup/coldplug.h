@@ -159,6 +159,10 @@ struct blkup_coldplug_step {
         int error;                  /* negative errno; 0: none */
         uint64_t start_ns, end_ns;  /* 0: did not start */
         uint64_t bytes, reads;      /* probe */
+        /* What it waited for longest of that time, of what is not its own: the load of a module, a prober, a
+         * place among those that finish. "": nothing. */
+        char wait_for[64];
+        uint64_t wait_start_ns, wait_end_ns;
         unsigned worker;            /* thread that did it */
         /* Why; NULL: nothing to say. Of what failed, was refused or timed out there is one, while there is
          * memory. */
@@ -187,6 +191,9 @@ struct blkup_coldplug_device {
         bool is_image;
         enum blkup_coldplug_bar bar;
         const char *type, *usage, *label, *uuid; /* NULL: none */
+        uint64_t came_ns;   /* when it was first seen, of what came during the run; 0: it was there */
+        const char *module; /* the load that brought it; NULL: none of this run, or not known */
+        uint64_t module_start_ns, module_end_ns;
         struct blkup_coldplug_step probe;
 };
 
@@ -243,7 +250,7 @@ struct blkup_coldplug_copy {
 
 /* The chain that decided how long it took. */
 struct blkup_coldplug_link {
-        const char *stage; /* "probe", "wait", "mount" ... */
+        const char *stage; /* "load", "attach" (the kernel's own probe), "probe", "wait", "mount" ... */
         const char *object;
         uint64_t ns;
 };

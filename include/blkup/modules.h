@@ -61,10 +61,11 @@ int blkup_modules_dump(const struct blkup_modules *m, int (*each)(void *arg, con
 /* ---- plan ---- */
 
 enum blkup_module_plan_flags {
-        BLKUP_MODULES_IGNORE_COMMANDS = 1,  /* install and remove lines of the requested modules */
-        BLKUP_MODULES_IGNORE_LOADED = 2,    /* plan as if nothing were loaded */
-        BLKUP_MODULES_BLACKLIST = 4,        /* blacklist also what is asked for by name */
-        BLKUP_MODULES_FIRST_SOFTDEP = 8,    /* only the first softdep line of a module, as kmod up to 30 */
+        BLKUP_MODULES_IGNORE_COMMANDS = 1, /* install and remove lines of the requested modules */
+        BLKUP_MODULES_IGNORE_LOADED = 2,   /* plan as if nothing were loaded */
+        BLKUP_MODULES_BLACKLIST = 4,       /* blacklist also what is asked for by name */
+        BLKUP_MODULES_LOOK_AGAIN = 16,     /* what is loaded now counts, not what was when m was read */
+        BLKUP_MODULES_FIRST_SOFTDEP = 8,   /* only the first softdep line of a module, as kmod up to 30 */
 };
 
 enum blkup_module_action {
@@ -141,6 +142,7 @@ struct blkup_module_result {
         /* When the module was first seen live while the call went on: from then on others could use it, and
          * the call waited for the probes of devices. 0: was not. */
         uint64_t live_ns;
+        uint64_t span;          /* its id in the trace; 0: none */
         unsigned calls;         /* how often it was handed to the kernel: 0 or 1, 2 after EBUSY */
         unsigned worker;
 };

@@ -197,13 +197,13 @@ static int run_md(struct blkup_pool *p, uint32_t node, unsigned worker, void *ar
         (void) node;
         (void) worker;
         (void) err;
-        blkup_cold_need_module(c, "md_mod");
+        blkup_cold_need_module(c, "md_mod", &j->set->s.step);
         if (j->d && j->d->md_level >= -1 && j->d->md_level <= 10) {
                 if (j->d->md_level < 0)
                         (void) snprintf(device, sizeof(device), "md-linear");
                 else
                         (void) snprintf(device, sizeof(device), "md-level-%d", j->d->md_level);
-                blkup_cold_need_module(c, device);
+                blkup_cold_need_module(c, device, &j->set->s.step);
         }
         (void) pthread_mutex_lock(&c->lock);
         if (j->is_run) {
@@ -360,7 +360,7 @@ static int run_lvm(struct blkup_pool *p, uint32_t node, unsigned worker, void *a
         (void) node;
         (void) worker;
         (void) err;
-        blkup_cold_need_module(c, "dm_mod");
+        blkup_cold_need_module(c, "dm_mod", &j->set->s.step);
         (void) pthread_mutex_lock(&c->lock);
         if (argv && held) {
                 /* -aay: what lvm.conf allows to be activated by itself. Only the members are looked at, so
@@ -579,14 +579,20 @@ static int run_luks(struct blkup_pool *p, uint32_t node, unsigned worker, void *
         argv[n] = name;
         if (lacks)
                 goto end;
-        blkup_cold_need_module(c, "dm_crypt");
+        blkup_cold_need_module(c, "dm_crypt", &j->set->s.step);
         /* What cryptsetup's usual cipher needs (aes-xts-plain64); for another the kernel asks its modprobe.
          */
-        blkup_cold_need_module(c, "crypto-xts");
-        blkup_cold_need_module(c, "crypto-ecb");
-        blkup_cold_need_module(c, "crypto-aes");
-        if (!l->key)
+        blkup_cold_need_module(c, "crypto-xts", &j->set->s.step);
+        blkup_cold_need_module(c, "crypto-ecb", &j->set->s.step);
+        blkup_cold_need_module(c, "crypto-aes", &j->set->s.step);
+        if (!l->key) {
+                uint64_t since = blkup_now_ns();
+
                 (void) pthread_mutex_lock(&c->terminal);
+                (void) pthread_mutex_lock(&c->lock);
+                blkup_cold_note_wait(&j->set->s.step, since, "the answer to another question", "");
+                (void) pthread_mutex_unlock(&c->lock);
+        }
         code = run_tool(c, argv, !l->key, NULL, 0, text, sizeof(text));
         if (!l->key)
                 (void) pthread_mutex_unlock(&c->terminal);
@@ -723,7 +729,7 @@ static int run_btrfs(struct blkup_pool *p, uint32_t node, unsigned worker, void 
         (void) node;
         (void) worker;
         (void) err;
-        blkup_cold_need_fs(c, "btrfs");
+        blkup_cold_need_fs(c, "btrfs", &j->set->s.step);
         r = c->ops.btrfs ? c->ops.btrfs(c->ops.to, j->d->d.path) : 1;
         (void) pthread_mutex_lock(&c->lock);
         if (is_wanted(j)) {

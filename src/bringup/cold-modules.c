@@ -4,6 +4,7 @@
  * others still load.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,8 @@
 #define MAX_LOADERS     8u
 /* With those that are held: each takes a thread of the graph. */
 #define MAX_ALL_LOADERS 32u
+/* A run that stays may outlive what it knew of loaded modules. */
+#define PLAN_FLAGS(c)   (BLKUP_MODULES_BLACKLIST | ((c)->s.is_watch ? BLKUP_MODULES_LOOK_AGAIN : 0))
 #define LOOK_NS         UINT64_C(1000000000)
 /* Where nobody tells us of what a module brought, /sys is asked again this often at most. */
 #define MAX_WALKS       16u
@@ -118,7 +121,7 @@ static void note_held(void *arg, uint64_t since_ns)
         (void) pthread_mutex_lock(&c->lock);
         l->held_since_ns = since_ns;
         /* Another one takes what it cannot. */
-        if (since_ns && (c->n_planned < c->n_aliases || c->wants_alias_walk))
+        if (since_ns && (c->n_due > 0 || c->wants_alias_walk))
                 blkup_cold_start_loader(c);
         (void) pthread_cond_broadcast(&c->changed);
         blkup_cold_wake(c);
@@ -133,7 +136,7 @@ static bool goes_on(void *arg)
         uint64_t now = blkup_now_ns();
         bool goes;
 
-        if (now - l->looked_ns >= LOOK_NS / 2) {
+        if (now - l->looked_ns >= (*l->silent.names ? LOOK_NS : LOOK_NS / 4)) {
                 blkup_cold_look_for_silent(c->root, &l->silent);
                 l->looked_ns = now;
         }
@@ -185,7 +188,8 @@ void blkup_cold_explain_held(const struct blkup_coldplug *c, char *text, size_t 
 /* ---- loading ---- */
 
 /* l NULL: for somebody who has a time limit of his own. */
-static void load(struct blkup_coldplug *c, struct blkup_module_plan *p, struct blkup_cold_loader *l)
+static void load(struct blkup_coldplug *c, struct blkup_module_plan *p, struct blkup_cold_loader *l,
+                 size_t plan)
 {
         struct blkup_module_load_options o = {
                 .wait_ns = 3 * blkup_cold_device_ns(c),
@@ -202,6 +206,7 @@ static void load(struct blkup_coldplug *c, struct blkup_module_plan *p, struct b
         if (blkup_module_load(p, &o, &done, NULL) < 0)
                 return;
         (void) pthread_mutex_lock(&c->lock);
+        blkup_cold_note_loads(c, p, done, plan);
         for (size_t i = 0; i < blkup_module_load_count(done) && !c->is_finished; i++) {
                 const struct blkup_module_result *m = blkup_module_load_result(done, i);
 
@@ -218,8 +223,9 @@ static void load(struct blkup_coldplug *c, struct blkup_module_plan *p, struct b
         (void) blkup_module_load_free(done);
 }
 
-/* Adds what nobody has asked for before. With the lock. */
-static bool note_alias(struct blkup_coldplug *c, const char *alias)
+/* Adds what nobody has asked for before. In a run that stays what is plugged in again counts again: its
+ * module may have been removed, or may have been out of reach. With the lock. */
+static bool note_alias(struct blkup_coldplug *c, const char *alias, bool is_event)
 {
         char *own;
 
@@ -227,14 +233,21 @@ static bool note_alias(struct blkup_coldplug *c, const char *alias)
                 return false;
         /* A machine has some hundred different ones. */
         for (size_t i = 0; i < c->n_aliases; i++)
-                if (strcmp(c->aliases[i], alias) == 0)
-                        return false;
+                if (strcmp(c->aliases[i].text, alias) == 0) {
+                        if (!is_event || !c->s.is_watch || c->aliases[i].is_due)
+                                return false;
+                        c->aliases[i].is_due = true;
+                        c->n_due++;
+                        return true;
+                }
         if (blkup_host_reserve((void **) &c->aliases, &c->alias_cap, c->n_aliases, sizeof(*c->aliases),
                                MAX_ALIASES) < 0)
                 return false;
         own = strdup(alias);
-        if (own)
-                c->aliases[c->n_aliases++] = own;
+        if (own) {
+                c->aliases[c->n_aliases++] = (struct blkup_cold_alias){ own, true };
+                c->n_due++;
+        }
         return own != NULL;
 }
 
@@ -246,7 +259,7 @@ static void walk(struct blkup_coldplug *c)
                 return;
         (void) pthread_mutex_lock(&c->lock);
         for (size_t i = 0; i < t->n; i++)
-                (void) note_alias(c, t->aliases[i]);
+                (void) note_alias(c, t->aliases[i], false);
         (void) pthread_mutex_unlock(&c->lock);
         (void) blkup_modaliases_free(t);
 }
@@ -255,32 +268,51 @@ static void walk(struct blkup_coldplug *c)
 static struct blkup_module_plan *plan(struct blkup_coldplug *c, const struct blkup_modules *m)
 {
         struct blkup_module_plan *p = NULL;
-        size_t first, end;
         const struct blkup_module_node *nodes;
-        size_t n = 0, to_load = 0;
+        size_t n = 0, to_load = 0, n_due = 0;
+        BLKUP_CLEANUP_FREE const char **due = NULL;
 
         (void) pthread_mutex_lock(&c->lock);
-        first = c->n_planned;
-        end = c->n_planned = c->n_aliases;
-        (void) pthread_mutex_unlock(&c->lock);
-        if (first == end || blkup_module_plan_new(m, BLKUP_MODULES_BLACKLIST, &p) < 0)
-                return NULL;
-        /* Texts stay where they are while the array may move. */
-        for (size_t i = first; i < end; i++) {
-                const char *alias;
-
-                (void) pthread_mutex_lock(&c->lock);
-                alias = c->aliases[i];
-                (void) pthread_mutex_unlock(&c->lock);
-                /* One that is no alias to the resolver is nobody's loss. */
-                (void) !blkup_module_plan_add(p, alias, NULL, NULL);
+        due = calloc(c->n_due + 1, sizeof(*due));
+        for (size_t i = 0; due && i < c->n_aliases; i++) {
+                if (!c->aliases[i].is_due)
+                        continue;
+                due[n_due++] = c->aliases[i].text; /* stays where it is while the array may move */
+                c->aliases[i].is_due = false;
         }
+        if (due)
+                c->n_due = 0;
+        (void) pthread_mutex_unlock(&c->lock);
+        if (n_due == 0 || blkup_module_plan_new(m, PLAN_FLAGS(c), &p) < 0)
+                return NULL;
+        /* One that is no alias to the resolver is nobody's loss. */
+        for (size_t i = 0; i < n_due; i++)
+                (void) !blkup_module_plan_add(p, due[i], NULL, NULL);
         (void) blkup_module_plan_add_sha(p);
         if (blkup_module_plan_nodes(p, &nodes, &n) < 0)
                 n = 0;
         for (size_t i = 0; i < n; i++)
                 to_load += !nodes[i].is_loaded && nodes[i].action == BLKUP_MODULE_INSMOD;
         return to_load > 0 ? p : blkup_module_plan_free(p);
+}
+
+/* A kernel that could load modules, of which there are none here: said once, not for each device. */
+static void note_missing(struct blkup_coldplug *c)
+{
+        BLKUP_CLEANUP_CLOSE int fd = blkup_host_open(c->root, "proc/modules", O_RDONLY);
+        struct blkup_module_result missing = { .outcome = BLKUP_MODULE_FAILED, .error = -ENOENT };
+
+        if (fd < 0 || !c->modules)
+                return;
+        missing.name = blkup_modules_folder(c->modules);
+        missing.message = blkup_modules_has_folder(c->modules)
+                                  ? "has no index, as depmod makes it: no module is loaded"
+                                  : "is not there: no module is loaded";
+        (void) pthread_mutex_lock(&c->lock);
+        if (!c->is_told_missing)
+                note_bad(c, &missing, "");
+        c->is_told_missing = true;
+        (void) pthread_mutex_unlock(&c->lock);
 }
 
 /* Does the kernel tell us of what comes? */
@@ -299,7 +331,6 @@ int blkup_cold_run_modules(struct blkup_pool *pool, uint32_t node, unsigned work
         bool again;
 
         (void) node;
-        (void) worker;
         (void) err;
         (void) pthread_mutex_lock(&c->lock);
         loader.next = c->loaders;
@@ -308,8 +339,12 @@ int blkup_cold_run_modules(struct blkup_pool *pool, uint32_t node, unsigned work
         /* Ends: with no new alias; devices are finite, and a walk without news asks for no other. */
         do {
                 struct blkup_module_plan *p;
+                uint64_t since = blkup_now_ns();
+                size_t planned = SIZE_MAX;
                 bool wants;
 
+                if (!m)
+                        note_missing(c);
                 (void) pthread_mutex_lock(&c->lock);
                 wants = c->wants_alias_walk;
                 c->wants_alias_walk = false;
@@ -318,7 +353,10 @@ int blkup_cold_run_modules(struct blkup_pool *pool, uint32_t node, unsigned work
                         walk(c);
                 p = m ? plan(c, m) : NULL;
                 if (p) {
-                        load(c, p, &loader);
+                        (void) pthread_mutex_lock(&c->lock);
+                        planned = blkup_cold_note_plan(c, since, blkup_now_ns(), worker);
+                        (void) pthread_mutex_unlock(&c->lock);
+                        load(c, p, &loader, planned);
                         (void) blkup_module_plan_free(p);
                         /* Before this counts as done: what it brought may be all that an entry waits for. */
                         if (!c->s.is_watch || !is_told(c))
@@ -327,7 +365,7 @@ int blkup_cold_run_modules(struct blkup_pool *pool, uint32_t node, unsigned work
                 (void) pthread_mutex_lock(&c->lock);
                 if (p && !is_told(c) && ++walks < MAX_WALKS)
                         c->wants_alias_walk = true;
-                again = m && (c->wants_alias_walk || c->n_planned < c->n_aliases) && !c->lets_go &&
+                again = m && (c->wants_alias_walk || c->n_due > 0) && !c->lets_go &&
                         !blkup_pool_is_cancelled(pool);
                 if (!again) {
                         for (at = &c->loaders; *at != &loader;) /* ends: it is in the list */
@@ -354,24 +392,28 @@ void blkup_cold_start_loader(struct blkup_coldplug *c)
 
 void blkup_cold_want_alias(struct blkup_coldplug *c, const char *alias)
 {
-        if (!c->s.no_modules && !c->s.dry_run && note_alias(c, alias))
+        if (!c->s.no_modules && !c->s.dry_run && note_alias(c, alias, true))
                 blkup_cold_start_loader(c);
 }
 
-void blkup_cold_need_module(struct blkup_coldplug *c, const char *alias)
+void blkup_cold_need_module(struct blkup_coldplug *c, const char *alias, struct blkup_coldplug_step *s)
 {
+        uint64_t since = blkup_now_ns();
         struct blkup_module_plan *p = NULL;
         struct blkup_modules *m;
 
         if (c->s.no_modules || c->s.dry_run)
                 return;
         m = indexes(c);
-        if (!m || blkup_module_plan_new(m, BLKUP_MODULES_BLACKLIST, &p) < 0)
+        if (!m || blkup_module_plan_new(m, PLAN_FLAGS(c), &p) < 0)
                 return;
         /* What does not load is told by who needed it. */
         if (blkup_module_plan_add(p, alias, NULL, NULL) == 0)
-                load(c, p, NULL);
+                load(c, p, NULL, SIZE_MAX);
         (void) blkup_module_plan_free(p);
+        (void) pthread_mutex_lock(&c->lock);
+        blkup_cold_note_wait(s, since, "the load of ", alias);
+        (void) pthread_mutex_unlock(&c->lock);
 }
 
 static bool has_fs(const struct blkup_coldplug *c, const char *type)
@@ -388,20 +430,20 @@ static bool has_fs(const struct blkup_coldplug *c, const char *type)
 }
 
 /* The kernel would ask its modprobe, which an initramfs need not have. */
-void blkup_cold_need_fs(struct blkup_coldplug *c, const char *type)
+void blkup_cold_need_fs(struct blkup_coldplug *c, const char *type, struct blkup_coldplug_step *s)
 {
         char alias[80];
 
         if (c->s.no_modules || c->s.dry_run || !type || !blkup_mount_is_type_name(type) || has_fs(c, type))
                 return;
         (void) snprintf(alias, sizeof(alias), "fs-%s", type);
-        blkup_cold_need_module(c, alias);
+        blkup_cold_need_module(c, alias, s);
 }
 
 void blkup_cold_free_modules(struct blkup_coldplug *c)
 {
         for (size_t i = 0; i < c->n_aliases; i++)
-                free(c->aliases[i]);
+                free(c->aliases[i].text);
         free(c->aliases);
         for (size_t i = 0; i < c->n_bad_modules; i++) {
                 free((char *) c->bad_modules[i].name);

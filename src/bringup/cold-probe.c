@@ -189,6 +189,7 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
         enum blkup_verdict verdict = BLKUP_VERDICT_UNKNOWN;
         struct blkup_error why = { 0 };
         uint64_t start = blkup_now_ns();
+        struct blkup_coldplug_step wait = { 0 };
         struct blkup_cold_prober *e = NULL;
         bool is_late, has_image;
         int r;
@@ -200,6 +201,7 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
         d->began_ns = start;
         (void) pthread_mutex_unlock(&c->lock);
         r = blkup_cold_take_prober(c, &e);
+        blkup_cold_note_wait(&wait, start, "a prober", "");
         if (r == 0)
                 r = probe_medium(c, e->p, d, &verdict, &why);
         has_image = r == 0 && has_image_in_file(c, d);
@@ -212,6 +214,9 @@ int blkup_cold_run_probe(struct blkup_pool *p, uint32_t node, unsigned worker, v
                 d->d.probe.worker = worker;
                 d->d.probe.start_ns = start;
                 d->d.probe.end_ns = blkup_now_ns();
+                d->d.probe.wait_start_ns = wait.wait_start_ns;
+                d->d.probe.wait_end_ns = wait.wait_end_ns;
+                (void) snprintf(d->d.probe.wait_for, sizeof(d->d.probe.wait_for), "%s", wait.wait_for);
                 if (d->d.probe.end_ns - start > c->longest_ns)
                         c->longest_ns = d->d.probe.end_ns - start;
                 if (r == 0) {

@@ -159,6 +159,11 @@ static size_t step_of_set(const struct blkup_coldplug *c, size_t set)
         return c->n_devices + 2 + c->n_entries * BLKUP_COLDPLUG_STAGES + set;
 }
 
+static size_t step_of_load(const struct blkup_coldplug *c, size_t load)
+{
+        return step_of_set(c, c->n_sets) + load;
+}
+
 /* A set's tool has done its work when the first device that it made is there: it tells us itself of that,
  * before it ends. */
 static struct blkup_coldplug_step step_of(const struct blkup_coldplug *c, const struct blkup_cold_set *set)
@@ -206,6 +211,16 @@ static void describe(const struct blkup_coldplug *c, size_t number, struct blkup
                 *ret_object = "all devices";
                 return;
         }
+        if (number >= step_of_load(c, 0)) {
+                const struct blkup_cold_load *l = &c->loads[number - step_of_load(c, 0)];
+
+                *s = (struct blkup_coldplug_step){ .start_ns = l->start_ns,
+                                                   .end_ns = l->end_ns,
+                                                   .worker = l->worker };
+                *ret_stage = l->name ? "load" : "plan";
+                *ret_object = l->name ? l->name : "modules";
+                return;
+        }
         if (number >= step_of_set(c, 0)) {
                 const struct blkup_cold_set *set = c->sets[number - step_of_set(c, 0)];
 
@@ -233,6 +248,8 @@ static enum blkup_span_kind kind_of(const struct blkup_coldplug *c, size_t numbe
                 return BLKUP_SPAN_PROBE;
         if (number < c->n_devices + 2)
                 return number == c->n_devices ? BLKUP_SPAN_WAIT : BLKUP_SPAN_OTHER;
+        if (number >= step_of_load(c, 0))
+                return c->loads[number - step_of_load(c, 0)].name ? BLKUP_SPAN_MODULE : BLKUP_SPAN_OTHER;
         if (number >= step_of_set(c, 0))
                 return BLKUP_SPAN_ASSEMBLE;
         return kinds[(number - c->n_devices - 2) % BLKUP_COLDPLUG_STAGES];
@@ -282,14 +299,36 @@ static int take_set_edges(struct blkup_coldplug *c)
                 struct blkup_cold_before *b = &c->before[i];
                 uint64_t came_ns = c->devices[i]->came_ns;
 
-                b->nodes = calloc(c->n_sets + 1, sizeof(*b->nodes));
+                b->nodes = calloc(c->n_sets + 2, sizeof(*b->nodes));
                 if (!b->nodes)
                         return -ENOMEM;
                 b->nodes[b->n++] = (uint32_t) c->n_devices + 1;
+                if (c->devices[i]->bringer != SIZE_MAX)
+                        b->nodes[b->n++] = (uint32_t) step_of_load(c, c->devices[i]->bringer);
                 for (size_t k = 0; came_ns && k < c->n_sets; k++)
                         if (c->sets[k]->s.step.start_ns && c->sets[k]->s.step.start_ns < came_ns &&
                             c->sets[k]->s.step.end_ns >= came_ns)
                                 b->nodes[b->n++] = (uint32_t) step_of_set(c, k);
+        }
+        return 0;
+}
+
+/* A load waits for what it needs, and for who found that it is to be loaded. */
+static int take_load_edges(struct blkup_coldplug *c)
+{
+        for (size_t i = 0; i < c->n_loads; i++) {
+                struct blkup_cold_before *b = &c->before[step_of_load(c, i)];
+                const struct blkup_cold_load *l = &c->loads[i];
+
+                b->nodes = calloc((size_t) l->n_needs + 2, sizeof(*b->nodes));
+                if (!b->nodes)
+                        return -ENOMEM;
+                for (uint32_t k = 0; l->needs && k < l->n_needs; k++)
+                        b->nodes[b->n++] = (uint32_t) step_of_load(c, l->needs[k]);
+                if (l->plan != SIZE_MAX)
+                        b->nodes[b->n++] = (uint32_t) step_of_load(c, l->plan);
+                if (b->n == 0)
+                        b->nodes[b->n++] = (uint32_t) c->n_devices + 1;
         }
         return 0;
 }
@@ -334,6 +373,7 @@ int blkup_cold_collect_edges(struct blkup_coldplug *c)
         BLKUP_CLEANUP_FREE uint32_t *found = calloc((size_t) n_nodes + 1, sizeof(*found));
         int r;
 
+        blkup_cold_find_bringers(c);
         c->before = calloc(blkup_cold_n_steps(c), sizeof(*c->before));
         if (!is_left_out || !numbers || !found || !c->before)
                 return -ENOMEM;
@@ -358,6 +398,8 @@ int blkup_cold_collect_edges(struct blkup_coldplug *c)
         r = settled_after(c, &c->before[c->n_devices]);
         if (r == 0)
                 r = take_set_edges(c);
+        if (r == 0)
+                r = take_load_edges(c);
         for (size_t i = 0; i < c->n_entries; i++) {
                 const uint32_t nodes[BLKUP_COLDPLUG_STAGES] = {
                         [BLKUP_COLDPLUG_FINISH] = c->cold[i].finish_node,
@@ -374,6 +416,15 @@ int blkup_cold_collect_edges(struct blkup_coldplug *c)
 }
 
 /* ---- the critical path ---- */
+
+/* Is it the kernel's own probe of a device that was waited for, rather than a worker of ours? */
+static bool is_attached(const struct blkup_coldplug *c, const struct blkup_path_step *step,
+                        const struct blkup_coldplug_step *s)
+{
+        const struct blkup_cold_device *d = step->node < c->n_devices ? c->devices[step->node] : NULL;
+
+        return d && d->came_ns && s->start_ns - d->came_ns < step->wait_ns / 2;
+}
 
 static int find_path(struct blkup_coldplug *c)
 {
@@ -413,8 +464,10 @@ static int find_path(struct blkup_coldplug *c)
                 link.ns = s.end_ns - s.start_ns;
                 if (steps[i].wait_ns > BLKUP_PATH_GAP_NS)
                         path[c->result.n_path++] =
-                                (struct blkup_coldplug_link){ i > 0 ? "wait" : "start", link.object,
-                                                              steps[i].wait_ns };
+                                (struct blkup_coldplug_link){ i == 0                          ? "start"
+                                                              : is_attached(c, &steps[i], &s) ? "attach"
+                                                                                              : "wait",
+                                                              link.object, steps[i].wait_ns };
                 if (blkup_path_is_told(kind_of(c, steps[i].node), link.ns))
                         path[c->result.n_path++] = link;
         }
@@ -422,6 +475,39 @@ static int find_path(struct blkup_coldplug *c)
 }
 
 /* ---- the trace ---- */
+
+/* Loads have their spans from who did them. */
+static uint64_t id_of(const struct blkup_coldplug *c, size_t number, uint64_t first_id)
+{
+        const struct blkup_cold_load *l =
+                number < step_of_load(c, 0) ? NULL : &c->loads[number - step_of_load(c, 0)];
+
+        return l && l->name ? l->span : first_id + number;
+}
+
+static const char *settled_for(const struct blkup_coldplug *c)
+{
+        return *c->settled_for ? c->settled_for : "each device's answer, until it is late";
+}
+
+/* For something, or for a stage of an object. */
+static void add_wait(const struct blkup_coldplug *c, const char *lane, const char *what, const char *object,
+                     uint64_t from, uint64_t to)
+{
+        char why[160];
+
+        if (!from || to <= from + BLKUP_PATH_GAP_NS)
+                return;
+        (void) snprintf(why, sizeof(why), object ? "for the %s of %.90s" : "for %s", what, object);
+        blkup_trace_add(c->s.trace, &(struct blkup_span){
+                                            .kind = BLKUP_SPAN_WAIT,
+                                            .lane = lane,
+                                            .name = "wait",
+                                            .detail = why,
+                                            .start_ns = from,
+                                            .end_ns = to,
+                                    });
+}
 
 static void add_step(struct blkup_coldplug *c, size_t number, uint64_t first_id)
 {
@@ -434,43 +520,64 @@ static void add_step(struct blkup_coldplug *c, size_t number, uint64_t first_id)
         if (!s.start_ns)
                 return;
         for (uint32_t i = 0; after && i < b->n; i++)
-                after[i] = first_id + b->nodes[i];
-        blkup_trace_add(c->s.trace,
-                        &(struct blkup_span){
-                                .kind = kind_of(c, number),
-                                .lane = object,
-                                .name = stage,
-                                .start_ns = s.start_ns,
-                                .end_ns = s.end_ns,
-                                .detail = number == c->n_devices ? "until each device has answered or is late"
-                                                                 : s.text,
-                                .bytes = s.bytes,
-                                .reads = s.reads,
-                                .worker = s.worker,
-                                .error = s.error,
-                                .id = first_id ? first_id + number : 0,
-                                .after = after,
-                                .n_after = after ? b->n : 0,
-                        });
+                after[i] = id_of(c, b->nodes[i], first_id);
+        blkup_trace_add(c->s.trace, &(struct blkup_span){
+                                            .kind = kind_of(c, number),
+                                            .lane = object,
+                                            .name = stage,
+                                            .start_ns = s.start_ns,
+                                            .end_ns = s.end_ns,
+                                            .detail = number == c->n_devices ? settled_for(c) : s.text,
+                                            .bytes = s.bytes,
+                                            .reads = s.reads,
+                                            .worker = s.worker,
+                                            .error = s.error,
+                                            .id = first_id ? first_id + number : 0,
+                                            .after = after,
+                                            .n_after = after ? b->n : 0,
+                                    });
+        add_wait(c, object, s.wait_for, NULL, s.wait_start_ns, s.wait_end_ns);
 }
 
-static void add_wait(struct blkup_trace *t, const char *lane, const char *why, uint64_t from, uint64_t to)
+/* Before its probe: the load of its driver, the kernel's own probe of it, a worker of ours. */
+static void trace_device(struct blkup_coldplug *c, size_t index, uint64_t first_id)
 {
-        if (from && to > from + BLKUP_PATH_GAP_NS)
-                blkup_trace_add(t, &(struct blkup_span){
-                                           .kind = BLKUP_SPAN_WAIT,
-                                           .lane = lane,
-                                           .name = "wait",
-                                           .detail = why,
-                                           .start_ns = from,
-                                           .end_ns = to,
-                                   });
+        const struct blkup_coldplug_device *d = &c->devices[index]->d;
+
+        if (d->module) {
+                add_wait(c, d->path, "load", d->module, d->module_start_ns, d->module_end_ns);
+                add_wait(c, d->path, "kernel's own probe", d->path, d->module_end_ns, d->came_ns);
+        }
+        add_wait(c, d->path, "a worker", NULL, d->came_ns ? d->came_ns : c->walked_ns, d->probe.start_ns);
+        add_step(c, index, first_id);
+}
+
+/* What a step waited for: of what comes before it, what ended last. */
+static void add_wait_before(struct blkup_coldplug *c, size_t number, const char *lane, uint64_t from,
+                            uint64_t to)
+{
+        const struct blkup_cold_before *b = &c->before[number];
+        const char *what = "a worker", *of = NULL;
+        uint64_t last_ns = from;
+
+        for (uint32_t i = 0; i < b->n; i++) {
+                struct blkup_coldplug_step s;
+                const char *stage, *object;
+
+                describe(c, b->nodes[i], &s, &stage, &object);
+                if (s.end_ns <= last_ns || s.end_ns > to)
+                        continue;
+                last_ns = s.end_ns;
+                of = b->nodes[i] == c->n_devices ? NULL : object;
+                what = of ? stage : settled_for(c);
+        }
+        add_wait(c, lane, what, of, from, to);
 }
 
 static void trace_entry(struct blkup_coldplug *c, size_t index, uint64_t first_id)
 {
         const struct blkup_coldplug_entry *e = &c->entries[index];
-        const char *lane = object_of(c, e), *why = "for the other devices' answers";
+        const char *lane = object_of(c, e);
         uint64_t from = e->device == BLKUP_COLDPLUG_NO_DEVICE ? 0 : c->devices[e->device]->d.probe.end_ns;
 
         for (size_t k = BLKUP_COLDPLUG_FINISH; k < BLKUP_COLDPLUG_STAGES; k++) {
@@ -478,10 +585,9 @@ static void trace_entry(struct blkup_coldplug *c, size_t index, uint64_t first_i
 
                 if (!s->start_ns)
                         continue;
-                add_wait(c->s.trace, lane, why, from, s->start_ns);
+                add_wait_before(c, step_of_stage(c, index, k), lane, from, s->start_ns);
                 add_step(c, step_of_stage(c, index, k), first_id);
                 from = s->end_ns;
-                why = "for its turn";
         }
         for (unsigned i = 0; e->mount && i < e->mount->n_steps; i++)
                 blkup_trace_add(c->s.trace, &(struct blkup_span){
@@ -513,13 +619,17 @@ int blkup_cold_report(struct blkup_coldplug *c)
                 add_step(c, c->n_devices + 1, first_id);
         for (size_t i = 0; i < c->n_devices; i++) {
                 devices[i] = &c->devices[i]->d;
+                c->devices[i]->d.came_ns = c->devices[i]->came_ns;
                 if (c->s.trace)
-                        add_step(c, i, first_id);
+                        trace_device(c, i, first_id);
         }
         if (c->s.trace)
                 add_step(c, c->n_devices, first_id);
         for (size_t i = 0; c->s.trace && i < c->n_sets; i++)
                 add_step(c, step_of_set(c, i), first_id);
+        for (size_t i = 0; c->s.trace && i < c->n_loads; i++)
+                if (!c->loads[i].name)
+                        add_step(c, step_of_load(c, i), first_id);
         for (size_t i = 0; c->s.trace && i < c->n_entries; i++)
                 trace_entry(c, i, first_id);
         c->result.devices = devices;

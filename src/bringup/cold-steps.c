@@ -275,6 +275,7 @@ static void do_finish(struct job *j)
         struct blkup_lazyinit_result result;
         struct blkup_error err = { 0 };
         uint64_t before = blkup_now_ns(), took, cost;
+        bool is_ours;
         int r = j->c->ops.status(j->c->ops.to, j->d->d.path, &status, &err);
 
         took = blkup_now_ns() - before;
@@ -303,7 +304,10 @@ static void do_finish(struct job *j)
                                (double) cost / 1e6);
                 return;
         }
-        if (!take_place(j->c)) {
+        before = blkup_now_ns();
+        is_ours = take_place(j->c);
+        blkup_cold_note_wait(&j->step, before, "a place among those that finish", "");
+        if (!is_ours) {
                 j->step.state = BLKUP_COLDPLUG_LEFT;
                 blkup_cold_say(&j->step, "%u groups are left to the kernel: other devices took too long",
                                status.groups_left);
@@ -460,7 +464,7 @@ static int do_mount(struct job *j, struct blkup_mount_result *m)
                 blkup_cold_say(&j->step, "%s: cannot be made: %s", j->e->target, blkup_error_text(-r));
                 return r;
         }
-        blkup_cold_need_fs(j->c, q.types);
+        blkup_cold_need_fs(j->c, q.types, &j->step);
         if (j->c->ops.mount)
                 r = j->c->ops.mount(j->c->ops.to, &q, m);
         else

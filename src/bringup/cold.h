@@ -27,6 +27,7 @@ struct blkup_cold_device {
         uint32_t probe_node, end_node;
         uint64_t began_ns; /* its probe; 0: not yet */
         uint64_t came_ns;  /* while the graph runs; 0: it was there before */
+        size_t bringer;    /* of c->loads, after the run; SIZE_MAX: none */
         uint64_t diskseq;
         bool has_new_medium; /* the kernel has seen one since its probe began */
         unsigned n_users;                 /* atomic: nodes, jobs, steps, news and successors that hold it */
@@ -137,6 +138,16 @@ struct blkup_cold_loader {
         uint64_t looked_ns;
 };
 
+/* A module that was loaded, or what came before: finding out what is to be loaded. */
+struct blkup_cold_load {
+        char *name; /* NULL: finding out */
+        uint64_t start_ns, end_ns, span;
+        unsigned worker;
+        size_t plan;     /* that found it; SIZE_MAX: none */
+        uint32_t *needs; /* of these */
+        uint32_t n_needs;
+};
+
 struct blkup_coldplug {
         unsigned refs; /* atomic: the caller's, and one of each node that has an argument */
         struct blkup_coldplug_settings s; /* after the run only the texts of ours are looked at */
@@ -173,6 +184,7 @@ struct blkup_coldplug {
         uint64_t walked_ns;  /* when the devices were known */
         uint64_t settled_ns; /* when `settled` was; 0: not yet */
         unsigned settled_worker;
+        char settled_for[128]; /* what it waited for last; "" nothing */
         uint32_t settled_node;
         char *hibernation;
         const char **missed;              /* of s.only */
@@ -205,13 +217,19 @@ struct blkup_coldplug {
         pthread_mutex_t modules_lock;
         /* Who has it takes what the kernel tells, and what that brings is known when he lets go. */
         pthread_mutex_t events_lock;
-        char **aliases; /* asked for so far */
-        size_t n_aliases, alias_cap, n_planned;
+        struct blkup_cold_alias {
+                char *text;
+                bool is_due; /* modules of it are to be loaded, if they are not there */
+        } * aliases;
+        size_t n_aliases, alias_cap, n_due;
+        bool is_told_missing; /* that this kernel's modules are not there */
         bool wants_alias_walk;
         unsigned n_loaders; /* nodes that load */
         struct blkup_cold_loader *loaders; /* those that have begun */
         size_t n_held; /* of n_work: loads that are held for so long that only --wait waits for them */
         bool lets_go;  /* nobody waits for loads that are held */
+        struct blkup_cold_load *loads;
+        size_t n_loads, load_cap;
         struct blkup_coldplug_module *bad_modules;
         size_t n_bad_modules, n_modules, bad_cap;
 
@@ -354,9 +372,20 @@ void blkup_cold_explain_held(const struct blkup_coldplug *c, char *text, size_t 
 /* An alias more, of a device that came; with the lock. */
 void blkup_cold_want_alias(struct blkup_coldplug *c, const char *alias);
 /* Loads what is not there yet, in this thread, without the lock: "fs-xfs", "dm-mod". */
-void blkup_cold_need_module(struct blkup_coldplug *c, const char *alias);
-void blkup_cold_need_fs(struct blkup_coldplug *c, const char *type);
+/* What that took goes to the step as what it waited for, with the lock. */
+void blkup_cold_need_module(struct blkup_coldplug *c, const char *alias, struct blkup_coldplug_step *s);
+void blkup_cold_need_fs(struct blkup_coldplug *c, const char *type, struct blkup_coldplug_step *s);
 void blkup_cold_free_modules(struct blkup_coldplug *c);
+
+/* cold-loads.c; all with the lock. SIZE_MAX: not noted. */
+struct blkup_module_plan;
+struct blkup_module_load;
+size_t blkup_cold_note_plan(struct blkup_coldplug *c, uint64_t start_ns, uint64_t end_ns, unsigned worker);
+void blkup_cold_note_loads(struct blkup_coldplug *c, struct blkup_module_plan *p,
+                           const struct blkup_module_load *done, size_t plan);
+/* After the run: of each device which load brought it. */
+void blkup_cold_find_bringers(struct blkup_coldplug *c);
+void blkup_cold_free_loads(struct blkup_coldplug *c);
 
 /* cold-silent.c: looks once more; the first time nothing is found. */
 void blkup_cold_look_for_silent(const char *root, struct blkup_cold_silent *s);
@@ -462,15 +491,15 @@ bool blkup_cold_is_good(const struct blkup_coldplug_entry *e);
 void blkup_cold_fill_ops(struct blkup_coldplug *c);
 
 /* What had to end before: steps by one number each, the probes of devices first, then `settled` and the
- * search for devices at the start, then the stages of entries, then assemblies. One list a step, as long as
- * the run's results are. */
+ * search for devices at the start, then the stages of entries, then assemblies, then loads. One list a step,
+ * as long as the run's results are. */
 struct blkup_cold_before {
         uint32_t *nodes; /* owned */
         uint32_t n;
 };
 static inline size_t blkup_cold_n_steps(const struct blkup_coldplug *c)
 {
-        return c->n_devices + 2 + c->n_entries * BLKUP_COLDPLUG_STAGES + c->n_sets;
+        return c->n_devices + 2 + c->n_entries * BLKUP_COLDPLUG_STAGES + c->n_sets + c->n_loads;
 }
 /* cold-report.c: while the pool is still there, with the lock. */
 BLKUP_MUST_CHECK int blkup_cold_collect_edges(struct blkup_coldplug *c);
@@ -480,5 +509,8 @@ BLKUP_MUST_CHECK int blkup_cold_report(struct blkup_coldplug *c);
 
 /* Sets a step's text; keeps the old one when memory is exhausted. */
 void blkup_cold_say(struct blkup_coldplug_step *s, const char *fmt, ...) BLKUP_PRINTF(2, 3);
+/* It waited for that until now; the longest counts, what is too short to be seen does not. */
+void blkup_cold_note_wait(struct blkup_coldplug_step *s, uint64_t since_ns, const char *what,
+                          const char *name);
 
 #endif

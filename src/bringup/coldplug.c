@@ -26,6 +26,7 @@
 #include "host/hostfile.h"
 #include "host/workers.h"
 #include "sync/cond.h"
+#include "trace/path.h"
 
 #define USUAL_WORKERS 64u
 /* While the CPUs are busy: `settled`, `watch` and `modules` only wait, the others are as many as there are
@@ -67,6 +68,18 @@ void blkup_cold_say(struct blkup_coldplug_step *s, const char *fmt, ...)
         va_end(ap);
 }
 
+void blkup_cold_note_wait(struct blkup_coldplug_step *s, uint64_t since_ns, const char *what,
+                          const char *name)
+{
+        uint64_t now = blkup_now_ns();
+
+        if (now - since_ns <= BLKUP_PATH_GAP_NS || now - since_ns <= s->wait_end_ns - s->wait_start_ns)
+                return;
+        s->wait_start_ns = since_ns;
+        s->wait_end_ns = now;
+        (void) snprintf(s->wait_for, sizeof(s->wait_for), "%s%s", what, name);
+}
+
 static void free_entries(struct blkup_coldplug *c)
 {
         for (size_t i = 0; i < c->n_entries; i++) {
@@ -98,6 +111,7 @@ struct blkup_coldplug *blkup_coldplug_unref(struct blkup_coldplug *c)
         blkup_cold_free_probers(c);
         blkup_cold_free_sets(c);
         blkup_cold_free_modules(c);
+        blkup_cold_free_loads(c);
         blkup_cold_free_copies(c);
         blkup_cold_unlisten(c);
         blkup_mounter_unref(c->mounter);
@@ -226,6 +240,19 @@ static uint64_t wait_until(const struct blkup_coldplug *c)
         return until;
 }
 
+/* What is waited for now. With the lock. */
+static void note_settled_for(struct blkup_coldplug *c, bool is_loading)
+{
+        for (size_t i = 0; i < c->n_devices; i++)
+                if (!c->devices[i]->is_over) {
+                        (void) snprintf(c->settled_for, sizeof(c->settled_for), "the answer of %.100s",
+                                        c->devices[i]->d.path);
+                        return;
+                }
+        (void) snprintf(c->settled_for, sizeof(c->settled_for), "%s",
+                        is_loading ? "the loads of modules, and what they bring" : "");
+}
+
 /* With the lock. */
 static void wait_for_answers(struct blkup_coldplug *c)
 {
@@ -238,6 +265,7 @@ static void wait_for_answers(struct blkup_coldplug *c)
                 uint64_t until = is_loading ? 0 : wait_until(c);
                 struct timespec at = blkup_to_timespec(until);
 
+                note_settled_for(c, is_loading);
                 if (until == 0) {
                         until = blkup_now_ns() + LOOK_AGAIN_NS;
                         at = blkup_to_timespec(until);

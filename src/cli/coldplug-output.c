@@ -368,6 +368,10 @@ static void add_step(struct blkup_json *j, const char *key, const struct blkup_c
                 add_us(j, "start_us", s->start_ns > r->start_ns ? s->start_ns - r->start_ns : 0);
                 add_us(j, "us", s->end_ns - s->start_ns);
         }
+        if (*s->wait_for) {
+                add_string(j, "waited_for", s->wait_for);
+                add_us(j, "waited_us", s->wait_end_ns - s->wait_start_ns);
+        }
         if (s->bytes)
                 add_number(j, "bytes", s->bytes);
         if (s->reads)
@@ -387,6 +391,17 @@ static void add_device(struct blkup_json *j, const struct blkup_coldplug_result 
         add_string(j, "uuid", d->uuid);
         if (d->bar)
                 add_string(j, "never_written", blkup_coldplug_bar_name(d->bar));
+        if (d->came_ns > r->start_ns)
+                add_us(j, "came_us", d->came_ns - r->start_ns);
+        if (d->module) {
+                blkup_json_key(j, "brought_by");
+                blkup_json_begin_object(j);
+                add_string(j, "module", d->module);
+                add_us(j, "start_us",
+                       d->module_start_ns > r->start_ns ? d->module_start_ns - r->start_ns : 0);
+                add_us(j, "us", d->module_end_ns - d->module_start_ns);
+                blkup_json_end_object(j);
+        }
         add_step(j, "probe", r, &d->probe);
         blkup_json_end_object(j);
 }

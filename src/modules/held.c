@@ -121,11 +121,11 @@ static void tell_holds(struct blkup_held *h)
 {
         uint64_t since = held_since(h);
 
-        if (since == h->holds_since_ns || !h->calls.holds)
+        if (since == h->holds_since_ns || !h->calls.holder->holds)
                 return;
         h->holds_since_ns = since;
         (void) pthread_mutex_unlock(&h->lock);
-        h->calls.holds(h->calls.arg, since);
+        h->calls.holder->holds(h->calls.holder->arg, since);
         (void) pthread_mutex_lock(&h->lock);
 }
 
@@ -155,10 +155,10 @@ static bool ask(struct blkup_held *h)
 
         for (size_t i = 0; i < h->n && !is_told; i++)
                 is_told = h->loads[i].is_running && h->loads[i].is_told;
-        if (!is_told || h->is_given_up || !h->calls.goes_on)
+        if (!is_told || h->is_given_up || !h->calls.holder->goes_on)
                 return false;
         (void) pthread_mutex_unlock(&h->lock);
-        goes_on = h->calls.goes_on(h->calls.arg);
+        goes_on = h->calls.holder->goes_on(h->calls.holder->arg);
         (void) pthread_mutex_lock(&h->lock);
         if (!goes_on)
                 give_up(h);
@@ -248,7 +248,7 @@ void blkup_held_begin(struct blkup_held *h, size_t load)
         }
         (void) pthread_mutex_unlock(&h->lock);
         if (was_held)
-                h->calls.holds(h->calls.arg, 0);
+                h->calls.holder->holds(h->calls.holder->arg, 0);
 }
 
 void blkup_held_end(struct blkup_held *h, size_t load)

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <blkup/modules.h>
+
 #include "base/cleanup.h"
 
 struct blkup_held; /* opaque */
@@ -31,13 +33,9 @@ struct blkup_held_calls {
         void (*leave)(void *arg, size_t load, uint64_t live_ns);
         /* It takes so long that somebody may want to know. Once a load; may be NULL. */
         void (*tell)(void *arg, size_t load, uint64_t live_ns);
-        /* From here on nothing goes on but loads that have been told of, the last of which began then;
-         * since_ns 0: that is over. May be NULL. */
-        void (*holds)(void *arg, uint64_t since_ns);
-        /* false: nobody waits for what is held any more; asked while something has been told of. May be NULL.
-         */
-        bool (*goes_on)(void *arg);
-        /* Called once, after that, and before leave() is of each load that runs. */
+        /* Its holds() and goes_on(). */
+        const struct blkup_module_holder *holder;
+        /* Called once, when it does not go on, and before leave() is of each load that runs. */
         void (*give_up)(void *arg);
         void *arg;
         uint64_t after_ns; /* who comes after it for its devices' sake waits so long; 0: till it ends */

@@ -540,21 +540,6 @@ static void tell(void *arg, size_t load, uint64_t live_ns)
                 c->holder.tell(c->holder.arg, j->name, live_ns != 0);
 }
 
-static void holds(void *arg, uint64_t since_ns)
-{
-        const struct blkup_module_holder *h = &((struct context *) arg)->holder;
-
-        if (h->holds)
-                h->holds(h->arg, since_ns);
-}
-
-static bool goes_on(void *arg)
-{
-        const struct blkup_module_holder *h = &((struct context *) arg)->holder;
-
-        return !h->goes_on || h->goes_on(h->arg);
-}
-
 static void give_up(void *arg)
 {
         struct context *c = arg;
@@ -572,8 +557,7 @@ static void watch_held(const struct graph *g, struct context *c, unsigned worker
         BLKUP_CLEANUP_FREE struct blkup_held_load *loads = calloc(g->n + 1, sizeof(*loads));
         const struct blkup_held_calls calls = { .leave = leave,
                                                 .tell = tell,
-                                                .holds = holds,
-                                                .goes_on = goes_on,
+                                                .holder = &c->holder,
                                                 .give_up = give_up,
                                                 .arg = c,
                                                 .after_ns = wait_ns / 3 };
@@ -704,6 +688,8 @@ static int take_results(struct graph *g, struct context *c, struct blkup_module_
         c->trace = NULL;
         (void) pthread_mutex_unlock(&c->lock);
         l->n = g->n;
+        for (size_t i = 0; c->first_id && i < g->n; i++)
+                l->results[i].span = c->first_id + g->load[i];
         return 0;
 }
 

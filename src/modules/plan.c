@@ -196,7 +196,8 @@ static int get_info(struct blkup_module_plan *p, const char *name, size_t n, str
         r = blkup_modules_is_builtin(p->m, i->name, &i->is_builtin);
         if (r < 0)
                 return r;
-        i->is_loaded = blkup_modules_is_live(p->m, i->name);
+        i->is_loaded = p->flags & BLKUP_MODULES_LOOK_AGAIN ? blkup_modules_is_live_now(p->m, i->name)
+                                                           : blkup_modules_is_live(p->m, i->name);
         i->is_blacklisted = blkup_modconf_is_blacklisted(&p->m->config, i->name);
         i->command = blkup_modconf_command(&p->m->config, BLKUP_MODCONF_INSTALL, i->name);
         i->next = *bucket;

@@ -171,12 +171,16 @@ int blkup_modules_is_builtin(const struct blkup_modules *m, const char *name, bo
 bool blkup_modules_is_live(const struct blkup_modules *m, const char *name)
 {
         const struct blkup_modstate *s = blkup_modstates_by_name(m->loaded, name);
+
+        /* Loaded since, still coming then, or /proc/modules is not there. */
+        return s && s->state == BLKUP_MODSTATE_LIVE ? true : blkup_modules_is_live_now(m, name);
+}
+
+bool blkup_modules_is_live_now(const struct blkup_modules *m, const char *name)
+{
         BLKUP_CLEANUP_CLOSE int fd = -1;
         char path[2 * BLKUP_MODULE_NAME_CAP + 32], state[16];
 
-        if (s)
-                return s->state == BLKUP_MODSTATE_LIVE;
-        /* Loaded since, or /proc/modules is not there. */
         if (strlen(name) >= BLKUP_MODULE_NAME_CAP || !blkup_module_is_name(name))
                 return false;
         (void) snprintf(path, sizeof(path), "sys/module/%s", name);

@@ -33,5 +33,7 @@ BLKUP_MUST_CHECK int blkup_modules_dep_line(const struct blkup_modules *m, const
 BLKUP_MUST_CHECK int blkup_modules_is_builtin(const struct blkup_modules *m, const char *name, bool *ret);
 const struct blkup_modules *blkup_module_plan_modules(const struct blkup_module_plan *p);
 bool blkup_modules_is_live(const struct blkup_modules *m, const char *name);
+/* The same, as it is now: the other one knows what was loaded when m was read. */
+bool blkup_modules_is_live_now(const struct blkup_modules *m, const char *name);
 
 #endif

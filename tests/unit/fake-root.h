@@ -40,6 +40,16 @@ static inline void fake_root_remove(struct fake_root *f)
         assert_int_equal(nftw(f->path, fake_root_remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
+/* What is at ROOT/path and below it, if there is anything. */
+static inline void fake_root_take_away(const struct fake_root *f, const char *path)
+{
+        char whole[PATH_MAX];
+
+        assert_true(snprintf(whole, sizeof(whole), "%s/%s", f->path, path) < (int) sizeof(whole));
+        if (access(whole, F_OK) == 0)
+                assert_int_equal(nftw(whole, fake_root_remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
 /* ROOT/path, with the folders above it made; a slash at the end makes the folder itself. */
 static inline void fake_root_place(const struct fake_root *f, const char *path, char whole[PATH_MAX])
 {

@@ -18,87 +18,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "fail-alloc.h"
+#include "fake-index.h"
 #include "fake-root.h"
 #include "sync/pool.h"
 #include "trace/path.h"
-
-/* ---- an index: a trie without merged chains ---- */
-
-struct image {
-        uint8_t p[1 << 18];
-        size_t n;
-};
-
-static void put32(struct image *i, uint32_t v)
-{
-        for (int k = 3; k >= 0; k--)
-                i->p[i->n++] = (uint8_t) (v >> (8 * k));
-}
-
-static void put(struct image *i, const char *text)
-{
-        memcpy(i->p + i->n, text, strlen(text) + 1);
-        i->n += strlen(text) + 1;
-}
-
-/* Keys must be sorted and two letters at least; keys[from..to) share the first `depth` letters. */
-static uint32_t put_node(struct image *i, const char *const *keys, const char *const *values, size_t from,
-                         size_t to, size_t depth)
-{
-        uint32_t words[128] = { 0 }, flags = 0;
-        unsigned first = 127, last = 0;
-        size_t own = to, at;
-
-        for (size_t k = from; k < to;) {
-                size_t end = k + 1;
-                unsigned c = (unsigned char) keys[k][depth];
-
-                if (!c) {
-                        own = k++;
-                        continue;
-                }
-                while (end < to && (unsigned char) keys[end][depth] == c)
-                        end++;
-                words[c] = put_node(i, keys, values, k, end, depth + 1);
-                first = c < first ? c : first;
-                last = c > last ? c : last;
-                k = end;
-        }
-        at = i->n;
-        if (first <= last) {
-                flags |= 0x20000000u;
-                i->p[i->n++] = (uint8_t) first;
-                i->p[i->n++] = (uint8_t) last;
-                for (unsigned c = first; c <= last; c++)
-                        put32(i, words[c]);
-        }
-        if (own < to) {
-                flags |= 0x40000000u;
-                put32(i, 1);
-                put32(i, (uint32_t) own);
-                put(i, values[own]);
-        }
-        return (uint32_t) at | flags;
-}
-
-static void write_index(const struct fake_root *f, const char *path, const char *const *keys,
-                        const char *const *values, size_t n)
-{
-        struct image *i = calloc(1, sizeof(*i));
-        uint32_t root;
-        size_t end;
-
-        assert_non_null(i);
-        put32(i, 0xB007F457);
-        put32(i, 0x00020001);
-        put32(i, 0);
-        root = put_node(i, keys, values, 0, n, 0);
-        end = i->n;
-        i->n = 8;
-        put32(i, root);
-        fake_root_write(f, path, i->p, end);
-        free(i);
-}
 
 #define FOLDER "lib/modules/1.0/"
 
@@ -114,8 +37,8 @@ static void make_kernel(struct fake_root *f)
         static const char *const drivers[] = { "big" };
 
         fake_root_make(f);
-        write_index(f, FOLDER "modules.dep.bin", keys, values, 8);
-        write_index(f, FOLDER "modules.alias.bin", patterns, drivers, 1);
+        fake_index_write(f, FOLDER "modules.dep.bin", keys, values, 8);
+        fake_index_write(f, FOLDER "modules.alias.bin", patterns, drivers, 1);
         for (size_t i = 0; i < 8; i++) {
                 char path[64];
 
