@@ -63,20 +63,20 @@ static void note_scsi(struct blkup_cold_silent *s, int fd, const char *name)
 
 static void note_block(struct blkup_cold_silent *s, int fd, const char *name)
 {
-        unsigned long long reads = 0, ignored, writes = 0, to_read = 0, to_write = 0;
+        uint64_t waiting[2], done[5]; /* done: reads, three others, writes */
         char text[256], path[64];
 
         if (faccessat(fd, "device", F_OK, 0) < 0 ||
             blkup_host_attribute(fd, "inflight", text, sizeof(text)) < 0 ||
-            sscanf(text, "%llu %llu", &to_read, &to_write) != 2 || to_read + to_write == 0 ||
+            blkup_host_numbers(text, " ", waiting, 2) != 2 || waiting[0] + waiting[1] == 0 ||
             blkup_host_attribute(fd, "stat", text, sizeof(text)) < 0 ||
-            sscanf(text, "%llu %llu %llu %llu %llu", &reads, &ignored, &ignored, &ignored, &writes) != 5)
+            blkup_host_numbers(text, " ", done, 5) != 5)
                 return;
         (void) snprintf(path, sizeof(path), "/dev/%.50s", name);
         for (size_t i = 0; i < s->n; i++)
                 if (strcmp(s->asked[i].name, path) == 0)
                         return; /* as SCSI has it */
-        note(s, path, reads + writes);
+        note(s, path, done[0] + done[4]);
 }
 
 static void note_nvme(struct blkup_cold_silent *s, int fd, const char *name)

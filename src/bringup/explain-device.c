@@ -18,6 +18,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "bringup/explain-internal.h"
+#include "host/hostfile.h"
 
 #define SUPER_BYTES 4096
 
@@ -294,13 +295,13 @@ static const struct {
 static bool is_newer_than_kernel(const char *since)
 {
         struct utsname u;
-        unsigned a = 0, b = 0, ka = 0, kb = 0;
+        uint64_t a[2] = { 0 }, k[2] = { 0 };
 
         if (!since || uname(&u) < 0)
                 return true;
-        if (sscanf(since, "%u.%u", &a, &b) < 1 || sscanf(u.release, "%u.%u", &ka, &kb) < 1)
+        if (blkup_host_numbers(since, ".", a, 2) < 1 || blkup_host_numbers(u.release, ".", k, 2) < 1)
                 return true;
-        return a > ka || (a == ka && b > kb);
+        return a[0] > k[0] || (a[0] == k[0] && a[1] > k[1]);
 }
 
 #define SAY_BITS(table, value, first)                                                                        \

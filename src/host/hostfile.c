@@ -214,6 +214,22 @@ bool blkup_host_number32(const char *s, size_t n, uint32_t *ret)
         return true;
 }
 
+size_t blkup_host_numbers(const char *s, const char *between, uint64_t *ret, size_t n)
+{
+        size_t k = 0;
+
+        for (; k < n; k++) {
+                size_t len;
+
+                s += strspn(s, between);
+                len = strspn(s, "0123456789");
+                if (!blkup_host_number(s, len, &ret[k]))
+                        break;
+                s += len;
+        }
+        return k;
+}
+
 bool blkup_host_devno(const char *s, size_t n, uint32_t *ret_major, uint32_t *ret_minor)
 {
         const char *colon = memchr(s, ':', n);

@@ -61,6 +61,10 @@ BLKUP_MUST_CHECK int blkup_host_attribute_i64(int dir_fd, const char *name, int6
 BLKUP_MUST_CHECK bool blkup_host_number(const char *s, size_t n, uint64_t *ret);
 BLKUP_MUST_CHECK bool blkup_host_number32(const char *s, size_t n, uint32_t *ret);
 
+/* Up to n decimal numbers of s, parted by characters of `between`, which may also stand before the first; how
+ * many there are. What follows is not looked at. */
+BLKUP_MUST_CHECK size_t blkup_host_numbers(const char *s, const char *between, uint64_t *ret, size_t n);
+
 /* "MAJ:MIN", two decimal numbers of 32 bits. */
 BLKUP_MUST_CHECK bool blkup_host_devno(const char *s, size_t n, uint32_t *ret_major, uint32_t *ret_minor);
 

@@ -385,7 +385,7 @@ bool blkup_lazy_guard_may_be_thin(const struct blkup_lazy_guard *g, const char *
 bool blkup_lazy_guard_has_foreign_io(const struct blkup_lazy_guard *g, const char *root)
 {
         BLKUP_CLEANUP_CLOSE int fd = open_sysfs(g, root, "/stat");
-        unsigned long long v[9];
+        uint64_t v[9];
         char text[512];
         ssize_t n;
 
@@ -394,8 +394,5 @@ bool blkup_lazy_guard_has_foreign_io(const struct blkup_lazy_guard *g, const cha
                 return false;
         text[n] = '\0';
         /* Documentation/block/stat.rst: the ninth is what is in flight. Ours is none at this moment. */
-        if (sscanf(text, "%llu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2], &v[3], &v[4],
-                   &v[5], &v[6], &v[7], &v[8]) != 9)
-                return false;
-        return v[8] > 0;
+        return blkup_host_numbers(text, " ", v, 9) == 9 && v[8] > 0;
 }

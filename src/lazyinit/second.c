@@ -19,6 +19,7 @@ int blkup_lazy_second_opinion(const struct blkup_lazy_layout *l, struct blkup_bl
 #include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,21 +79,21 @@ static bool load(struct library *lib)
 static errcode_t io_open(const char *name, int flags, io_channel *ret)
 {
         io_channel io = calloc(1, sizeof(*io));
-        void *block = NULL, *manager = NULL;
+        char *end;
 
         (void) flags;
         if (!io)
                 return EXT2_ET_NO_MEMORY;
         /* The only thing that the library hands on is the name, so the name is the handle. */
-        if (sscanf(name, "%p %p", &block, &manager) != 2) {
+        io->private_data = (void *) (uintptr_t) strtoull(name, &end, 16);
+        io->manager = (void *) (uintptr_t) strtoull(end, &end, 16);
+        if (!io->private_data || !io->manager || *end) {
                 free(io);
                 return EXT2_ET_BAD_DEVICE_NAME;
         }
         io->magic = EXT2_ET_MAGIC_IO_CHANNEL;
-        io->manager = manager;
         io->block_size = 1024;
         io->refcount = 1;
-        io->private_data = block;
         *ret = io;
         return 0;
 }
@@ -211,7 +212,7 @@ int blkup_lazy_second_opinion(const struct blkup_lazy_layout *l, struct blkup_bl
          */
         if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || !load(&lib))
                 return 0;
-        (void) snprintf(name, sizeof(name), "%p %p", (void *) b, (void *) &manager);
+        (void) snprintf(name, sizeof(name), "%zx %zx", (size_t) (uintptr_t) b, (size_t) (uintptr_t) &manager);
         e = lib.open2(name, NULL, EXT2_FLAG_64BITS | EXT2_FLAG_SOFTSUPP_FEATURES, 0, 0, &manager, &fs);
         if (e == 0) {
                 *ret_asked = true;
