@@ -80,6 +80,20 @@ matches() {
         if [[ $2 =~ ^($3)$ ]]; then pass; else fail "$1: not '$3'" "$2"; fi
 }
 
+# is_over PID...: each has ended, within ten seconds: what was killed needs a CPU to end on, and an orphan stays a
+# zombie until process 1 looks for it, which in some containers it never does.
+is_over() {
+        local pid state i
+        for pid; do
+                for ((i = 0; i < 200; i++)); do
+                        state=$(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$pid/status" 2>/dev/null) || true
+                        [[ $state == [^ZX] ]] || continue 2
+                        sleep 0.05
+                done
+                return 1
+        done
+}
+
 # usage_error NAME CODE PART COMMAND...: nothing on stdout, on stderr one line with PART and then "Try ...".
 usage_error() {
         local name=$1 want=$2 part=$3

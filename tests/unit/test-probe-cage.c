@@ -611,6 +611,24 @@ static void nor_who_freezes_it(void **state)
         assert_true(b.tv_sec - a.tv_sec < 20); /* three times a second for the answer, and one for the end */
 }
 
+/* An orphan stays a zombie until process 1 looks for it, which in some containers it never does. */
+static bool is_over(pid_t pid)
+{
+        char path[64], line[256];
+        bool is = true;
+        FILE *f;
+
+        assert_true(snprintf(path, sizeof(path), "/proc/%d/status", (int) pid) < (int) sizeof(path));
+        f = fopen(path, "re");
+        if (!f)
+                return true;
+        while (fgets(line, sizeof(line), f))
+                if (strncmp(line, "State:\t", 7) == 0)
+                        is = line[7] == 'Z' || line[7] == 'X';
+        (void) fclose(f);
+        return is;
+}
+
 static void a_child_ends_with_its_parent(void **state, int before)
 {
         const struct timespec moment = { .tv_nsec = 10000000 };
@@ -641,9 +659,9 @@ static void a_child_ends_with_its_parent(void **state, int before)
                 print_message("SKIP: this kernel does not list children\n");
                 skip();
         }
-        for (unsigned i = 0; i < 500 && kill(child, 0) == 0; i++)
+        for (unsigned i = 0; i < 1000 && !is_over(child); i++)
                 (void) nanosleep(&moment, NULL);
-        assert_int_equal(kill(child, 0), -1);
+        assert_true(is_over(child));
 }
 
 static void a_child_that_waits_ends_with_its_parent(void **state)
