@@ -46,13 +46,12 @@ static bool is_whole_disk(const struct blkup_cold_device *d)
 }
 
 static int probe(struct blkup_coldplug *c, struct blkup_probe *p, const struct blkup_cold_device *d,
-                 enum blkup_verdict *ret, struct blkup_error *err)
+                 uint64_t diskseq, enum blkup_verdict *ret, struct blkup_error *err)
 {
         BLKUP_CLEANUP_BLOCK struct blkup_block *b = NULL;
         const bool is_ours = is_ours_alone(c, d);
         const struct blkup_open_options how = { .direct = is_ours,
-                                                .fixed_diskseq =
-                                                        is_ours && is_whole_disk(d) ? d->diskseq : 0 };
+                                                .fixed_diskseq = is_ours && is_whole_disk(d) ? diskseq : 0 };
         int r;
 
         blkup_probe_set_flags(p, is_ours ? BLKUP_PROBE_FEW_READS : 0);
@@ -62,13 +61,15 @@ static int probe(struct blkup_coldplug *c, struct blkup_probe *p, const struct b
         return r < 0 ? r : blkup_probe_block(p, b, ret, err);
 }
 
-static bool take_new_medium(struct blkup_coldplug *c, struct blkup_cold_device *d)
+/* true: another medium since the last call; its number is the last event's. */
+static bool take_new_medium(struct blkup_coldplug *c, struct blkup_cold_device *d, uint64_t *ret_diskseq)
 {
         bool has;
 
         (void) pthread_mutex_lock(&c->lock);
         has = d->has_new_medium;
         d->has_new_medium = false;
+        *ret_diskseq = d->diskseq;
         (void) pthread_mutex_unlock(&c->lock);
         return has;
 }
@@ -77,12 +78,13 @@ static bool take_new_medium(struct blkup_coldplug *c, struct blkup_cold_device *
 static int probe_medium(struct blkup_coldplug *c, struct blkup_probe *p, struct blkup_cold_device *d,
                         enum blkup_verdict *ret, struct blkup_error *err)
 {
+        uint64_t diskseq;
         int r = 0;
 
-        (void) take_new_medium(c, d);
+        (void) take_new_medium(c, d, &diskseq);
         for (unsigned turn = 0; turn < MAX_MEDIA; turn++) {
-                r = probe(c, p, d, ret, err);
-                if (!take_new_medium(c, d))
+                r = probe(c, p, d, diskseq, ret, err);
+                if (!take_new_medium(c, d, &diskseq))
                         break;
         }
         return r;
