@@ -3,6 +3,7 @@
  * A run that stays: each cause of a failure is taken away by the event that a kernel would send, and the
  * entry is brought up; without a cause nothing is tried twice; what somebody has unmounted stays so.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -125,10 +127,49 @@ static bool was_told(struct world *w, const char *text)
         return is;
 }
 
-/* Long enough for whatever would happen without a cause; it only has to be seen when it does. */
+/* Whether another thread of this process runs, or waits for a CPU. */
+static bool is_anybody_awake(void)
+{
+        const pid_t own = (pid_t) syscall(SYS_gettid);
+        DIR *all = opendir("/proc/self/task");
+        const struct dirent *d;
+        bool is = false;
+
+        assert_non_null(all);
+        /* Ends: with the threads, which nobody makes meanwhile. */
+        while ((d = readdir(all))) {
+                char path[300], text[512];
+                const char *state;
+                size_t n;
+                FILE *f;
+
+                if (d->d_name[0] == '.' || atoi(d->d_name) == own)
+                        continue;
+                (void) snprintf(path, sizeof(path), "/proc/self/task/%.200s/stat", d->d_name);
+                f = fopen(path, "re");
+                if (!f)
+                        continue;
+                n = fread(text, 1, sizeof(text) - 1, f);
+                (void) fclose(f);
+                text[n] = '\0';
+                state = strrchr(text, ')');
+                is = is || (state && (state[2] == 'R' || state[2] == 'D'));
+        }
+        (void) closedir(all);
+        return is;
+}
+
+/* Until nobody has had anything to do for 150 ms, however busy the machine is: whatever would happen without
+ * a cause has happened then; it only has to be seen when it does. */
 static void settle(void)
 {
-        blkup_sleep_until_ns(blkup_now_ns() + 150 * MS, NULL);
+        unsigned quiet = 0;
+
+        /* Ends: after at least 30 turns, and ten seconds at most. */
+        for (unsigned turn = 0; turn < 2000 && quiet < 30; turn++) {
+                blkup_sleep_until_ns(blkup_now_ns() + 5 * MS, NULL);
+                quiet = is_anybody_awake() ? 0 : quiet + 1;
+        }
 }
 
 static void start_copies(struct stay *s, const char *fstab)
