@@ -7,6 +7,9 @@
  * locate, finish (the inode tables of ext4 that mkfs left open), check (fsck) and mount as soon as its device
  * has answered. A device that does not answer, or has read errors, costs itself alone.
  *
+ * A line for swap goes the same way; in the place of the mount it is swapped on, when a swap area is on it,
+ * which is never made here.
+ *
  * Writes go to what an entry names and nothing else; never to members of RAID or LVM, paths of a multipath
  * device, snapshots, read-only and removable devices (enum blkup_coldplug_bar). An image without `finish` is
  * mounted read-only: not a byte of it changes.
@@ -61,6 +64,8 @@ struct blkup_coldplug_ops {
          * program. */
         int (*check)(void *to, const char *type, const char *path, char *text, size_t cap);
         int (*mount)(void *to, const struct blkup_mount_request *q, struct blkup_mount_result *ret);
+        /* swapon(2) */
+        int (*swap)(void *to, const char *path, int flags);
         /* A tool by its name, argv[0], with an empty environment: its exit code; what it printed in out, the
          * last line of its errors in text. may_ask: it may use the terminal. -ENOENT: there is no such tool.
          */
@@ -197,7 +202,12 @@ struct blkup_coldplug_device {
         struct blkup_coldplug_step probe;
 };
 
-enum blkup_coldplug_kind { BLKUP_COLDPLUG_FSTAB, BLKUP_COLDPLUG_PLACE, BLKUP_COLDPLUG_IMAGE };
+enum blkup_coldplug_kind {
+        BLKUP_COLDPLUG_FSTAB,
+        BLKUP_COLDPLUG_PLACE,
+        BLKUP_COLDPLUG_IMAGE,
+        BLKUP_COLDPLUG_SWAP, /* a line of the fstab, without a target; its stage `mount` is swapon(2) */
+};
 
 #define BLKUP_COLDPLUG_NO_DEVICE SIZE_MAX
 

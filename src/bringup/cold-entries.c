@@ -50,8 +50,10 @@ static int add(struct blkup_coldplug *c, const struct blkup_coldplug_entry *mode
 
 static bool is_for_us(const struct blkup_fstab_entry *e)
 {
-        return strcmp(e->types, "swap") != 0 && strcmp(e->types, "ignore") != 0 && e->target[0] == '/' &&
-               strcmp(e->target, "/") != 0 && !blkup_fstab_has_option(e, "noauto");
+        if (blkup_fstab_has_option(e, "noauto"))
+                return false;
+        return strcmp(e->types, "swap") == 0 ||
+               (strcmp(e->types, "ignore") != 0 && e->target[0] == '/' && strcmp(e->target, "/") != 0);
 }
 
 /* A path of the fstab that leads to a regular file: probed and finished like an image. */
@@ -88,6 +90,11 @@ static int collect_fstab(struct blkup_coldplug *c, const struct blkup_fstab *t)
                         .is_optional = blkup_fstab_has_option(e, "nofail"),
                 };
 
+                if (strcmp(e->types, "swap") == 0) {
+                        model.kind = BLKUP_COLDPLUG_SWAP;
+                        model.target = NULL;
+                        model.passno = 0;
+                }
                 if (is_for_us(e))
                         r = add(c, &model, strcmp(e->types, "none") == 0 ? NULL : e->types);
         }
@@ -174,7 +181,7 @@ int blkup_cold_collect(struct blkup_coldplug *c, struct blkup_error *err)
         if (r == 0)
                 r = collect_places(c);
         for (size_t i = 0; r == 0 && i < c->n_entries; i++)
-                if (c->entries[i].source[0] == '/' &&
+                if (c->entries[i].source[0] == '/' && c->entries[i].kind != BLKUP_COLDPLUG_SWAP &&
                     !(c->cold[i].types && blkup_mount_is_nodev_type(c->cold[i].types)))
                         r = device_of_path(c, c->entries[i].source, &c->entries[i].device);
         return r;
@@ -345,6 +352,12 @@ static bool decide(struct blkup_coldplug *c, size_t index, int error)
         return true;
 }
 
+/* A line for swap is in nobody's way who means what is really there. */
+static bool may_own(const struct blkup_coldplug_entry *e, const struct blkup_cold_device *d)
+{
+        return e->kind != BLKUP_COLDPLUG_SWAP || (d->d.type && strcmp(d->d.type, "swap") == 0);
+}
+
 /* The device is known: has it answered? */
 static bool decide_device(struct blkup_coldplug *c, size_t index)
 {
@@ -377,7 +390,7 @@ static bool decide_device(struct blkup_coldplug *c, size_t index)
                 }
         }
         if (d->d.probe.state == BLKUP_COLDPLUG_DONE) {
-                if (!d->has_owner) {
+                if (!d->has_owner && may_own(e, d)) {
                         d->has_owner = true;
                         d->owner = index;
                 }

@@ -101,6 +101,8 @@ void blkup_cold_fill_ops(struct blkup_coldplug *c)
                 c->ops.finish = machine_finish;
         if (!c->ops.check)
                 c->ops.check = machine_check;
+        if (!c->ops.swap)
+                c->ops.swap = blkup_cold_machine_swap;
         /* A machine made of files has neither tools nor a kernel. */
         if (!c->ops.tool && !c->s.root)
                 c->ops.tool = machine_tool;

@@ -481,7 +481,8 @@ static bool is_settled_before(struct job *j)
 {
         const char *usage = j->d ? j->d->d.usage : NULL;
 
-        if (!j->is_ours || j->c->s.no_mount || j->e->is_left_out || !j->e->target) {
+        if (!j->is_ours || j->c->s.no_mount || j->e->is_left_out ||
+            (!j->e->target && j->e->kind != BLKUP_COLDPLUG_SWAP)) {
                 j->step.start_ns = 0;
                 return true;
         }
@@ -499,6 +500,16 @@ static bool is_settled_before(struct job *j)
         return false;
 }
 
+static int do_swap(struct job *j)
+{
+        /* Read-only, removable, held, hibernated: what is swapped would be written there. */
+        if (j->bar != BLKUP_COLDPLUG_FREE) {
+                refuse(j);
+                return -EPERM;
+        }
+        return blkup_cold_swap_on(j->c, j->d ? j->d->d.path : j->e->source, j->d, j->e->options, &j->step);
+}
+
 int blkup_cold_run_mount(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
                          struct blkup_error *err)
 {
@@ -508,7 +519,9 @@ int blkup_cold_run_mount(struct blkup_pool *p, uint32_t node, unsigned worker, v
 
         (void) p;
         if (!is_settled_before(&j)) {
-                if (is_barred(&j)) {
+                if (j.e->kind == BLKUP_COLDPLUG_SWAP) {
+                        r = do_swap(&j);
+                } else if (is_barred(&j)) {
                         refuse(&j);
                         r = -EPERM;
                 } else if (j.d && !j.d->d.type) {

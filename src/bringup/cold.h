@@ -487,6 +487,13 @@ bool blkup_cold_is_mounted(struct blkup_coldplug *c, uint32_t dev_major, uint32_
 /* Was all of it well? */
 bool blkup_cold_is_good(const struct blkup_coldplug_entry *e);
 
+/* cold-swap.c: path, which is d or else a file, is used for swap from now on. 0 or a negative errno; the
+ * state and the text go to *step. Without the lock. */
+BLKUP_MUST_CHECK int blkup_cold_swap_on(struct blkup_coldplug *c, const char *path,
+                                        const struct blkup_cold_device *d, const char *options,
+                                        struct blkup_coldplug_step *step);
+BLKUP_MUST_CHECK int blkup_cold_machine_swap(void *to, const char *path, int flags);
+
 /* cold-machine.c: the ops of the machine itself. */
 void blkup_cold_fill_ops(struct blkup_coldplug *c);
 

@@ -308,6 +308,13 @@ static void order_on_device(struct blkup_coldplug *c, struct blkup_cold_entry *c
         if (e->device == BLKUP_COLDPLUG_NO_DEVICE || cold->locate_error < 0)
                 return;
         d = disk = c->devices[e->device];
+        if (e->kind == BLKUP_COLDPLUG_SWAP) {
+                /* Neither finished nor checked; but of two lines for one area the second finds it active. */
+                if (d->has_owner && d->owner != cold->index)
+                        (void) !blkup_pool_depend(c->pool, cold->mount_node, c->cold[d->owner].mount_node,
+                                                  BLKUP_POOL_AFTER);
+                return;
+        }
         if (d->owner != cold->index) {
                 /* An edge that would close a circle, or that comes too late, is not needed. */
                 (void) !blkup_pool_depend(c->pool, cold->mount_node, c->cold[d->owner].check_node,

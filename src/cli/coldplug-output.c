@@ -59,24 +59,36 @@ static const char *name_of(const struct blkup_coldplug_entry *e)
         return e->target ? e->target : e->source;
 }
 
-static void print_step(const char *object, const struct blkup_coldplug_step *s,
-                       enum blkup_coldplug_stage stage)
+static void print_step(const char *object, const struct blkup_coldplug_step *s, const char *stage)
 {
         /* Without memory for a sentence there is still the errno. */
         const char *text = s->text && *s->text ? s->text : s->error < 0 ? blkup_error_text(-s->error) : NULL;
 
         if (text)
-                blkup_cli_error("coldplug", "%s: %s: %s: %s%s", object, blkup_coldplug_stage_name(stage),
+                blkup_cli_error("coldplug", "%s: %s: %s: %s%s", object, stage,
                                 blkup_coldplug_state_name(s->state), blkup_cli_without_name(text, object),
                                 blkup_cli_try_as_root(s->error));
         else
-                blkup_cli_error("coldplug", "%s: %s: %s", object, blkup_coldplug_stage_name(stage),
+                blkup_cli_error("coldplug", "%s: %s: %s", object, stage,
                                 blkup_coldplug_state_name(s->state));
 }
 
-/* A stage that was skipped because of the one before needs no line of its own. */
-static bool is_worth_a_line(const struct blkup_coldplug_step *s)
+static const char *stage_name(const struct blkup_coldplug_entry *e, enum blkup_coldplug_stage stage)
 {
+        return e->kind == BLKUP_COLDPLUG_SWAP && stage == BLKUP_COLDPLUG_MOUNT
+                       ? "swapon"
+                       : blkup_coldplug_stage_name(stage);
+}
+
+/* A stage that was skipped because of the one before needs no line of its own; of swap that is in use there
+ * is one when it should not be as it is. */
+static bool is_worth_a_line(const struct blkup_coldplug_entry *e, enum blkup_coldplug_stage stage)
+{
+        const struct blkup_coldplug_step *s = &e->steps[stage];
+
+        if (e->kind == BLKUP_COLDPLUG_SWAP && s->state == BLKUP_COLDPLUG_DONE &&
+            stage == BLKUP_COLDPLUG_MOUNT)
+                return s->text != NULL;
         if (s->state == BLKUP_COLDPLUG_SKIPPED)
                 return s->text != NULL;
         return !blkup_coldplug_is_good(s->state) || s->state == BLKUP_COLDPLUG_LEFT;
@@ -88,7 +100,7 @@ void blkup_cli_coldplug_print_messages(const struct blkup_coldplug_result *r)
                 const struct blkup_coldplug_device *d = r->devices[i];
 
                 if (has_failed(d) || (d->probe.reads > 0 && d->probe.text && strstr(d->probe.text, "error")))
-                        print_step(d->path, &d->probe, BLKUP_COLDPLUG_PROBE);
+                        print_step(d->path, &d->probe, blkup_coldplug_stage_name(BLKUP_COLDPLUG_PROBE));
         }
         for (size_t i = 0; i < r->n_entries; i++) {
                 const struct blkup_coldplug_entry *e = &r->entries[i];
@@ -98,8 +110,9 @@ void blkup_cli_coldplug_print_messages(const struct blkup_coldplug_result *r)
                         if (k == BLKUP_COLDPLUG_PROBE && e->device != BLKUP_COLDPLUG_NO_DEVICE &&
                             has_failed(r->devices[e->device]))
                                 continue;
-                        if (is_worth_a_line(&e->steps[k]))
-                                print_step(name_of(e), &e->steps[k], (enum blkup_coldplug_stage) k);
+                        if (is_worth_a_line(e, (enum blkup_coldplug_stage) k))
+                                print_step(name_of(e), &e->steps[k],
+                                           stage_name(e, (enum blkup_coldplug_stage) k));
                 }
         }
         for (size_t i = 0; i < r->n_sets; i++) {
@@ -193,11 +206,13 @@ static const char *word_of_entry(const struct blkup_coldplug_result *r, const st
                                                                          : "failed";
         switch (m->state) {
         case BLKUP_COLDPLUG_DONE:
+                if (e->kind == BLKUP_COLDPLUG_SWAP)
+                        return "active";
                 return e->mount && e->mount->is_read_only ? "mounted ro" : "mounted";
         case BLKUP_COLDPLUG_ALREADY:
-                return "already mounted";
+                return e->kind == BLKUP_COLDPLUG_SWAP ? "already active" : "already mounted";
         case BLKUP_COLDPLUG_WOULD:
-                return "would mount";
+                return e->kind == BLKUP_COLDPLUG_SWAP ? "would activate" : "would mount";
         case BLKUP_COLDPLUG_NOT_ASKED:
                 return e->device != BLKUP_COLDPLUG_NO_DEVICE ? word_of_device(r->devices[e->device])
                                                              : "ready";
@@ -254,7 +269,9 @@ static int add_row(struct blkup_cli_table *t, const struct blkup_coldplug_result
         if (k == 0 && e) {
                 /* Where nothing is to be mounted there is no mount point to tell. */
                 k = e->steps[BLKUP_COLDPLUG_MOUNT].state == BLKUP_COLDPLUG_NOT_ASKED
-                            ? 0 : set_text(t, row, COL_TARGET, e->target);
+                            ? 0
+                            : set_text(t, row, COL_TARGET,
+                                       e->kind == BLKUP_COLDPLUG_SWAP ? "[SWAP]" : e->target);
                 if (k == 0)
                         k = set_step(t, row, COL_FINISH, &e->steps[BLKUP_COLDPLUG_FINISH]);
                 if (k == 0)
@@ -409,7 +426,7 @@ static void add_device(struct blkup_json *j, const struct blkup_coldplug_result 
 static void add_entry(struct blkup_json *j, const struct blkup_coldplug_result *r,
                       const struct blkup_coldplug_entry *e)
 {
-        static const char *const kinds[] = { "fstab", "place", "image" };
+        static const char *const kinds[] = { "fstab", "place", "image", "swap" };
 
         blkup_json_begin_object(j);
         add_string(j, "kind", kinds[e->kind]);

@@ -91,7 +91,8 @@ int blkup_mount_vertex_places(struct blkup_mounter *m, const struct blkup_mount_
         int r;
 
         v->has_resolved_links = false;
-        r = blkup_mount_canonical_path(q->target, canonical);
+        /* Swap has none. */
+        r = q->target ? blkup_mount_canonical_path(q->target, canonical) : -ENOENT;
         if (r == 0) {
                 v->has_resolved_links = strcmp(canonical, q->target) != 0;
                 v->target = strdup(canonical);
@@ -123,9 +124,9 @@ int blkup_mount_vertex_places(struct blkup_mounter *m, const struct blkup_mount_
 
 const char *blkup_mount_why_after(const struct blkup_mount_vertex *i, const struct blkup_mount_vertex *j)
 {
-        if (!i->target || !j->target)
+        if (!j->target)
                 return NULL;
-        if (blkup_mount_is_below(i->target, j->target, false))
+        if (i->target && blkup_mount_is_below(i->target, j->target, false))
                 return why_below;
         for (size_t k = 0; i->places[k]; k++)
                 if (blkup_mount_is_below(i->places[k], j->target, true))

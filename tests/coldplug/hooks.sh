@@ -151,7 +151,7 @@ watcher=$!
 for ((i = 0; i < 200; i++)); do grep -q "^settled" told.txt && break; sleep 0.05; done
 for ((i = 0; i < 100; i++)); do [ -s shown ] && break; sleep 0.05; done
 yes_if 'watch: settled beside a program that hangs' grep -q "^settled" told.txt
-yes_if 'watch: mounted' mountpoint -q $'at/a b\n"$(touch x)'
+if mountpoint -q $'at/a b\n"$(touch x)'; then pass; else fail 'watch: mounted' "$(<told.txt)" "$(<err.txt)"; fi
 start=$(date +%s%3N)
 kill "$watcher"
 code=0

@@ -67,6 +67,7 @@ static const struct disk {
 #define UUID(n) "UUID=00000000-0000-4000-8000-0000000000" n
 
 static const char fstab_text[] =
+        UUID("01") " none swap sw 0 0\n" /* it is none, and it keeps nobody from it */
         UUID("01") " /srv ext4 defaults 0 1\n"
         UUID("02") " /srv/a ext4 noatime 0 2\n"
         UUID("03") " /srv/a/b auto defaults 0 2\n"
@@ -78,7 +79,10 @@ static const char fstab_text[] =
         "/dev/sdi /locked auto defaults 0 0\n"
         UUID("09") " /twin ext4 defaults 0 0\n"
         UUID("0b") " /mapped ext4 defaults 0 2\n"
-        "/dev/sdm none swap sw 0 0\n"
+        "/dev/sdm none swap sw,pri=5,discard=once 0 0\n"
+        "/dev/sdl none swap defaults 0 0\n" /* held */
+        "/dev/sdp swap swap defaults 0 0\n"
+        "/dev/sda none swap noauto 0 0\n"
         UUID("0d") " /broken ext4 defaults 0 2\n"
         UUID("0e") " /broken/child ext4 defaults 0 0\n"
         UUID("cc") " /absent ext4 nofail 0 2\n"
@@ -419,6 +423,16 @@ static int world_mount(void *to, const struct blkup_mount_request *q, struct blk
         return 0;
 }
 
+static int world_swap(void *to, const char *path, int flags)
+{
+        struct world *w = to;
+        char text[96];
+
+        (void) snprintf(text, sizeof(text), "%s %#x", path, (unsigned) flags);
+        record(w, "swap", text);
+        return 0;
+}
+
 /* ---- runs ---- */
 
 static int by_text(const void *a, const void *b)
@@ -435,7 +449,8 @@ static void describe(struct world *w, const struct blkup_coldplug_result *r, cha
         for (size_t i = 0; i < r->n_entries; i++) {
                 const struct blkup_coldplug_entry *e = &r->entries[i];
 
-                n += (size_t) snprintf(out + n, cap - n, "%s %d:", e->target, e->is_ready);
+                n += (size_t) snprintf(out + n, cap - n, "%s %d:", e->target ? e->target : e->source,
+                                       e->is_ready);
                 for (size_t k = 0; k < BLKUP_COLDPLUG_STAGES; k++)
                         n += (size_t) snprintf(out + n, cap - n, " %s",
                                                blkup_coldplug_state_name(e->steps[k].state));
@@ -449,6 +464,7 @@ static void describe(struct world *w, const struct blkup_coldplug_result *r, cha
 }
 
 static const char expected[] =
+        UUID("01") " 0: done nothing to do nothing to do refused\n"
         "/srv 1: done done done done\n"
         "/srv/a 1: done done done done\n"
         "/srv/a/b 1: done left done done\n"
@@ -460,6 +476,9 @@ static const char expected[] =
         "/locked 0: done nothing to do nothing to do refused\n"
         "/twin 0: failed skipped skipped skipped\n"
         "/mapped 1: done done done done\n"
+        "/dev/sdm 1: done nothing to do nothing to do done\n"
+        "/dev/sdl 0: done nothing to do nothing to do refused\n"
+        "/dev/sdp 0: done nothing to do nothing to do refused\n"
         "/broken 0: done done failed skipped\n"
         "/broken/child 0: done done nothing to do skipped\n"
         "/absent 0: skipped skipped skipped skipped\n"
@@ -493,7 +512,8 @@ static const char expected[] =
         "mounted /srv\n"
         "mounted /srv/a\n"
         "mounted /srv/a/b\n"
-        "mounted /srv/tmp\n";
+        "mounted /srv/tmp\n"
+        "swap /dev/sdm 0x38005\n";
 
 static void check_order(const struct world *w)
 {
@@ -515,7 +535,8 @@ static void run_once(struct world *w, struct blkup_coldplug_settings *s, struct 
                                                 .status = world_status,
                                                 .finish = world_finish,
                                                 .check = world_check,
-                                                .mount = world_mount };
+                                                .mount = world_mount,
+                                                .swap = world_swap };
         struct blkup_error err = { 0 };
         int r;
 
@@ -609,7 +630,7 @@ static void who_kills_the_cage_changes_nothing(void **state)
 static const struct blkup_coldplug_entry *entry_of(const struct blkup_coldplug_result *r, const char *target)
 {
         for (size_t i = 0; i < r->n_entries; i++)
-                if (strcmp(r->entries[i].target, target) == 0)
+                if (r->entries[i].target && strcmp(r->entries[i].target, target) == 0)
                         return &r->entries[i];
         fail_msg("no entry %s", target);
         return NULL;
@@ -744,7 +765,7 @@ static void image_in_a_swap_file_forbids_writes(void **state)
 static void hibernation_forbids_writes(void **state)
 {
         struct world w;
-        struct blkup_fstab *t = parse_fstab(UUID("02") " /a ext4 defaults 0 2\n");
+        struct blkup_fstab *t = parse_fstab(UUID("02") " /a ext4 defaults 0 2\n/dev/sdm none swap sw 0 0\n");
         struct blkup_coldplug_settings s = { .fstab = t, .finish = BLKUP_COLDPLUG_FINISH_ALWAYS,
                                              .late_ns = 60000 * MS, .device_ns = 60000 * MS };
         struct blkup_coldplug *c = NULL;
@@ -758,9 +779,16 @@ static void hibernation_forbids_writes(void **state)
         assert_int_equal(find_event(&w, "check /dev/sdb"), UINT32_MAX);
         assert_int_equal(blkup_coldplug_result(c)->entries[0].steps[BLKUP_COLDPLUG_FINISH].state,
                          BLKUP_COLDPLUG_REFUSED);
+        assert_int_equal(blkup_coldplug_result(c)->entries[1].steps[BLKUP_COLDPLUG_MOUNT].state,
+                         BLKUP_COLDPLUG_REFUSED);
         blkup_coldplug_unref(c);
         s.ignore_hibernation = true;
         run_once(&w, &s, &c);
+        /* The area with the image itself in any case. */
+        assert_int_equal(blkup_coldplug_result(c)->entries[1].steps[BLKUP_COLDPLUG_MOUNT].state,
+                         BLKUP_COLDPLUG_REFUSED);
+        assert_non_null(strstr(blkup_coldplug_result(c)->entries[1].steps[BLKUP_COLDPLUG_MOUNT].text,
+                               "it holds a hibernation image"));
         assert_true(find_event(&w, "finish /dev/sdb") != UINT32_MAX);
         blkup_coldplug_unref(c);
         make_area(areas[13], &disks[13]);
