@@ -377,14 +377,42 @@ static bool is_stop(const struct blkup_coldplug *c)
         return c->s.is_watch && c->s.stop_fd >= 0 && poll(&p, 1, 0) > 0;
 }
 
+/* Has each entry been through whose device is there, and those of its parents? Who waits for what may never
+ * come holds up nobody. With the lock. */
+static bool have_all_ended(struct blkup_coldplug *c)
+{
+        BLKUP_CLEANUP_FREE bool *waits = calloc(c->n_entries + 1, sizeof(*waits));
+        bool is_new = waits != NULL;
+
+        /* Ends: each turn but the last finds an entry more that waits. */
+        while (is_new) {
+                is_new = false;
+                for (size_t i = 0; i < c->n_entries; i++) {
+                        const struct blkup_cold_entry *cold = &c->cold[i];
+                        bool does = !cold->is_located;
+
+                        for (size_t k = 0; k < cold->n_needs && !does; k++)
+                                does = !(cold->needs[k] & BLKUP_COLD_NEEDS_ORDER) && waits[cold->needs[k]];
+                        is_new = is_new || (does && !waits[i]);
+                        waits[i] = does;
+                }
+        }
+        for (size_t i = 0; waits && i < c->n_entries; i++)
+                if (!waits[i] && !blkup_cold_has_ended(c, i))
+                        return false;
+        return true;
+}
+
 /* true: nothing more is to be waited for. With the lock. */
 static bool is_over(struct blkup_coldplug *c, uint64_t now, uint64_t *next)
 {
         blkup_cold_count_held(c, now, next);
         if (c->s.is_watch) {
                 c->is_stopped = c->is_stopped || is_stop(c);
-                if (!c->is_told_settled && c->is_settled && c->n_open == 0 && c->n_work <= c->n_held) {
+                if (!c->is_told_settled && c->is_settled && c->n_open == 0 && c->n_work <= c->n_held &&
+                    have_all_ended(c)) {
                         c->is_told_settled = true;
+                        tell_entries(c, now, next);
                         blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_SETTLED, SIZE_MAX, SIZE_MAX, NULL, NULL);
                 }
                 return c->is_stopped;

@@ -421,6 +421,15 @@ struct blkup_cold_device *blkup_cold_device_free(struct blkup_cold_device *d);
 /* A file, or a device by its path; *ret: its index. */
 BLKUP_MUST_CHECK int blkup_cold_add_image(struct blkup_coldplug *c, const char *path, size_t *ret);
 
+/* cold-order.c; with the lock while the graph runs. */
+/* Before the graph runs. */
+BLKUP_MUST_CHECK int blkup_cold_order_mounts(struct blkup_coldplug *c);
+/* fs_passno: of those that are there when `settled` ends, all of one number before the next. One point a
+ * number keeps the edges few. */
+BLKUP_MUST_CHECK int blkup_cold_order_passes(struct blkup_coldplug *c, uint32_t settled);
+/* An entry whose device is known: which others that are there come before it. */
+void blkup_cold_order(struct blkup_coldplug *c, struct blkup_cold_entry *cold);
+
 /* coldplug.c: the nodes of one device; with the lock while the graph runs. */
 BLKUP_MUST_CHECK int blkup_cold_add_probe(struct blkup_coldplug *c, struct blkup_cold_device *d);
 

@@ -41,7 +41,6 @@
 /* For a probe that has not begun. */
 #define LOOK_AGAIN_NS UINT64_C(50000000)
 #define COST_MODULES_NS UINT64_C(300000000)
-#define MAX_PASSES 64
 /* At a time: nodes of what is over are released. As many devices as there may be, and their entries. */
 #define MAX_WATCH_NODES (1u << 20)
 #define FEW_NODES 65536u
@@ -281,9 +280,9 @@ static int run_settled(struct blkup_pool *p, uint32_t node, unsigned worker, voi
                        struct blkup_error *err)
 {
         struct blkup_coldplug *c = arg;
+        int r;
 
         (void) p;
-        (void) node;
         (void) err;
         (void) pthread_mutex_lock(&c->lock);
         wait_for_answers(c);
@@ -293,46 +292,10 @@ static int run_settled(struct blkup_pool *p, uint32_t node, unsigned worker, voi
         blkup_cold_assemble(c);
         for (size_t i = 0; i < c->n_entries; i++)
                 (void) blkup_cold_locate(c, i);
+        r = blkup_cold_order_passes(c, node);
         blkup_cold_wake(c);
         (void) pthread_mutex_unlock(&c->lock);
-        return 0;
-}
-
-/* Checks of one disk one after the other: two at once would only make its heads run. And an entry whose
- * device another entry finishes and checks waits for that one. With the lock. */
-static void order_on_device(struct blkup_coldplug *c, struct blkup_cold_entry *cold)
-{
-        const struct blkup_coldplug_entry *e = &c->entries[cold->index];
-        struct blkup_cold_device *d, *disk;
-
-        if (e->device == BLKUP_COLDPLUG_NO_DEVICE || cold->locate_error < 0)
-                return;
-        d = disk = c->devices[e->device];
-        if (e->kind == BLKUP_COLDPLUG_SWAP) {
-                /* Neither finished nor checked; but of two lines for one area the second finds it active. */
-                if (d->has_owner && d->owner != cold->index)
-                        (void) !blkup_pool_depend(c->pool, cold->mount_node, c->cold[d->owner].mount_node,
-                                                  BLKUP_POOL_AFTER);
-                return;
-        }
-        if (d->owner != cold->index) {
-                /* An edge that would close a circle, or that comes too late, is not needed. */
-                (void) !blkup_pool_depend(c->pool, cold->mount_node, c->cold[d->owner].check_node,
-                                          BLKUP_POOL_NEEDS);
-                return;
-        }
-        if (e->passno <= 0 || e->is_left_out || d->d.is_image)
-                return;
-        for (size_t i = 0; i < c->n_devices; i++)
-                if (c->devices[i]->d.disk_major == d->d.disk_major &&
-                    c->devices[i]->d.disk_minor == d->d.disk_minor && !c->devices[i]->d.is_image) {
-                        disk = c->devices[i];
-                        break;
-                }
-        if (disk->last_check != BLKUP_POOL_NONE && disk->last_pass == e->passno)
-                (void) !blkup_pool_depend(c->pool, cold->check_node, disk->last_check, BLKUP_POOL_AFTER);
-        disk->last_check = cold->check_node;
-        disk->last_pass = e->passno;
+        return r;
 }
 
 static int run_locate(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
@@ -370,7 +333,7 @@ static int run_order(struct blkup_pool *p, uint32_t node, unsigned worker, void 
         (void) worker;
         (void) err;
         (void) pthread_mutex_lock(&cold->run->lock);
-        order_on_device(cold->run, cold);
+        blkup_cold_order(cold->run, cold);
         (void) pthread_mutex_unlock(&cold->run->lock);
         return 0;
 }
@@ -398,79 +361,6 @@ static int add_entry(struct blkup_coldplug *c, struct blkup_cold_entry *cold, co
         if (r == 0)
                 r = blkup_cold_add_node(c, name, COST_MOUNT_NS, limit, blkup_cold_run_mount, cold, drop_entry,
                                         &cold->check_node, &cold->mount_node);
-        return r;
-}
-
-/* fs_passno: all of one number before the next. One point a number keeps the edges few. */
-static int order_passes(struct blkup_coldplug *c)
-{
-        uint32_t point = BLKUP_POOL_NONE;
-        int pass = 0, r = 0;
-
-        /* Ends: the number grows each turn, and only numbers that an entry has are taken. */
-        for (unsigned turn = 0; r == 0 && turn < MAX_PASSES; turn++) {
-                int next = 0;
-                uint32_t done;
-
-                for (size_t i = 0; i < c->n_entries; i++)
-                        if (c->entries[i].passno > pass && (next == 0 || c->entries[i].passno < next))
-                                next = c->entries[i].passno;
-                if (next == 0)
-                        break;
-                r = blkup_cold_add_node(c, "checks", 1, 0, NULL, NULL, NULL, NULL, &done);
-                for (size_t i = 0; r == 0 && i < c->n_entries; i++) {
-                        if (c->entries[i].passno != next)
-                                continue;
-                        if (point != BLKUP_POOL_NONE)
-                                r = blkup_pool_depend(c->pool, c->cold[i].check_node, point,
-                                                      BLKUP_POOL_AFTER);
-                        if (r == 0)
-                                r = blkup_pool_depend(c->pool, done, c->cold[i].check_node, BLKUP_POOL_AFTER);
-                }
-                if (r == 0 && point != BLKUP_POOL_NONE)
-                        r = blkup_pool_depend(c->pool, done, point, BLKUP_POOL_AFTER);
-                point = done;
-                pass = next;
-        }
-        return r;
-}
-
-/* Parents before children, as `mount -a` has it. What is only file order does not fail with the one before.
- */
-static int order_mounts(struct blkup_coldplug *c)
-{
-        struct blkup_mount_request *q = calloc(c->n_entries + 1, sizeof(*q));
-        size_t *needs = calloc(c->n_entries + 1, sizeof(*needs));
-        struct blkup_mount_graph *g = NULL;
-        int r = q && needs ? 0 : -ENOMEM;
-
-        for (size_t i = 0; r == 0 && i < c->n_entries; i++)
-                q[i] = (struct blkup_mount_request){
-                        .line = c->entries[i].line, .source = c->entries[i].source,
-                        .target = c->entries[i].target, .types = c->cold[i].types,
-                        .options = c->entries[i].options,
-                };
-        if (r == 0)
-                r = blkup_mount_graph_new(c->mounter, q, c->n_entries, &g);
-        for (size_t i = 0; r == 0 && i < c->n_entries; i++) {
-                size_t n = blkup_mount_graph_needs(g, i, needs, c->n_entries);
-
-                c->cold[i].needs = c->s.is_watch ? calloc(n + 1, sizeof(*needs)) : NULL;
-                if (c->s.is_watch && !c->cold[i].needs)
-                        r = -ENOMEM;
-                for (size_t k = 0; r == 0 && k < n && k < c->n_entries; k++) {
-                        bool is_order = strstr(blkup_mount_graph_why(g, i, needs[k]), "file order") != NULL;
-
-                        r = blkup_pool_depend(c->pool, c->cold[i].mount_node, c->cold[needs[k]].mount_node,
-                                              is_order ? BLKUP_POOL_AFTER : BLKUP_POOL_NEEDS);
-                        if (c->cold[i].needs)
-                                c->cold[i].needs[c->cold[i].n_needs++] =
-                                        needs[k] | (is_order ? BLKUP_COLD_NEEDS_ORDER : 0);
-                }
-        }
-        blkup_mount_graph_free(g);
-        free(needs);
-        free(q);
         return r;
 }
 
@@ -526,13 +416,12 @@ int blkup_cold_rearm(struct blkup_coldplug *c, size_t i)
         }
         r = add_entry(c, cold, NULL);
         for (size_t k = 0; r == 0 && k < cold->n_needs; k++) {
-                size_t on = cold->needs[k] & ~BLKUP_COLD_NEEDS_ORDER;
+                size_t on = cold->needs[k];
 
-                if (c->cold[on].mount_node == BLKUP_POOL_NONE)
-                        continue; /* that one could not be made: it is tried again itself */
-                r = blkup_pool_depend(c->pool, cold->mount_node, c->cold[on].mount_node,
-                                      cold->needs[k] & BLKUP_COLD_NEEDS_ORDER ? BLKUP_POOL_AFTER
-                                                                              : BLKUP_POOL_NEEDS);
+                /* One that could not be made is tried again itself. */
+                if ((on & BLKUP_COLD_NEEDS_ORDER) || c->cold[on].mount_node == BLKUP_POOL_NONE)
+                        continue;
+                r = blkup_pool_depend(c->pool, cold->mount_node, c->cold[on].mount_node, BLKUP_POOL_NEEDS);
                 if (r == -EBUSY)
                         r = 0; /* the one before has failed: it is skipped */
         }
@@ -554,10 +443,8 @@ static int build(struct blkup_coldplug *c)
                 r = add_device(c, c->devices[i]);
         for (size_t i = 0; r == 0 && i < c->n_entries; i++)
                 r = add_entry(c, &c->cold[i], &settled);
-        if (r == 0)
-                r = order_passes(c);
         if (r == 0 && !c->s.no_mount && (c->s.n_images == 0 || c->image_folder))
-                r = order_mounts(c);
+                r = blkup_cold_order_mounts(c);
         if (r == 0 && c->s.n_images == 0)
                 r = blkup_cold_add_node(c, "watch", 1, 0, blkup_cold_run_watch, c, blkup_cold_drop_run, NULL,
                                         NULL);

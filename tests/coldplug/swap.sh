@@ -9,7 +9,7 @@ tag=$$
 
 swap_off() {
         local name
-        for name in "${ours[@]}"; do ! grep -q "^$name[[:space:]]" /proc/swaps || swapoff "$name"; done
+        for name in "${ours[@]}"; do ! grep -q "^${name}[[:space:]]" /proc/swaps || swapoff "$name"; done
 }
 declare -a ours=("$work/at/data/file" "$work/at/data/open")
 trap 'status=$?; set +e; swap_off; (exit "$status"); clean_up' EXIT
@@ -62,7 +62,7 @@ is 'no mount: nothing is' "$(wc -l </proc/swaps)" "$before"
 coldplug -T fstab --ignore-hibernation
 exits 'some' 64
 is 'by its label' "$(entry "LABEL=one-$tag" '[.kind, .state, .ready, .mount.state] | join(" ")')" 'swap active true done'
-yes_if 'by its label: it is' grep -q "^$one[[:space:]]" /proc/swaps
+yes_if 'by its label: it is' grep -q "^${one}[[:space:]]" /proc/swaps
 is 'a file: on what was mounted for it' "$(entry "$work/at/data/file" .state)" active
 is 'a file: its priority' "$(sed -n "s|^$work/at/data/file .*\t||p" /proc/swaps)" 7
 has 'a file that all may read' "$(entry "$work/at/data/open" .mount.text)" "its mode is 0644: others may read"
@@ -70,7 +70,7 @@ has 'a file that all may read: said' "$err" "chmod 600 $work/at/data/open"
 is 'holes' "$(entry "$work/at/data/holes" .ready)" false
 has 'holes: why' "$err" "$work/at/data/holes: swapon: failed: it has holes"
 has 'a bad priority' "$(entry "$two" .mount.text)" 'pri=x: pri= is a number from -1 to 32767'
-no_if 'a bad priority: not used' grep -q "^$two[[:space:]]" /proc/swaps
+no_if 'a bad priority: not used' grep -q "^${two}[[:space:]]" /proc/swaps
 has 'a file system' "$(entry "$not" .mount.text)" "$not: no swap area: ext4 is on it"
 is 'a file system' "$(entry "$not" '[.mount.state, .check.state] | join(" ")')" 'refused nothing to do'
 is 'one that is not there' "$(entry "LABEL=absent-$tag" .state)" 'not there'

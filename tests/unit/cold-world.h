@@ -56,7 +56,7 @@ struct world {
         unsigned n_calls;
         /* What was told. */
         unsigned ready, failed, gone, warnings;
-        bool is_settled;
+        unsigned settled;
         char told[4096];
 };
 
@@ -224,7 +224,7 @@ static inline void reset(struct world *w, bool with_disks)
         memset(w->members_of, 0, sizeof(w->members_of));
         memset(w->told_btrfs, 0, sizeof(w->told_btrfs));
         w->n_calls = w->ready = w->failed = w->gone = w->warnings = 0;
-        w->is_settled = false;
+        w->settled = 0;
         *w->told = '\0';
 }
 
@@ -451,7 +451,7 @@ static inline void world_tell(void *to, const struct blkup_coldplug_event *e)
         w->failed += e->kind == BLKUP_COLDPLUG_EVENT_FAILED;
         w->gone += e->kind == BLKUP_COLDPLUG_EVENT_GONE;
         w->warnings += e->kind == BLKUP_COLDPLUG_EVENT_WARNING;
-        w->is_settled = w->is_settled || e->kind == BLKUP_COLDPLUG_EVENT_SETTLED;
+        w->settled += e->kind == BLKUP_COLDPLUG_EVENT_SETTLED;
         n = strlen(w->told);
         (void) snprintf(w->told + n, sizeof(w->told) - n, "%s %s %s %s\n", blkup_coldplug_event_name(e->kind),
                         e->device ? e->device : "-", e->target ? e->target : "-", e->text ? e->text : "-");

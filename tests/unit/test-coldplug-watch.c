@@ -645,6 +645,33 @@ static void what_somebody_unmounts_stays_so(void **state)
 
 /* Whoever mounts it again wants it brought up again. And who unmounts since the device has gone (as systemd
  * does) has not done it on purpose. */
+/* `settled` comes when all that was there is ready, whatever else is absent. */
+static void settled_is_the_last_word(void **state)
+{
+        struct stay s;
+        const char *ready, *settled;
+
+        (void) state;
+        start(&s,
+              UUID("cc") " /absent ext4 defaults 0 1\n" UUID("cd") " /plain ext4 nofail 0 0\n" UUID(
+                      "01") " /plain ext4 defaults 0 2\n" UUID("02") " /absent/child ext4 defaults 0 2\n",
+              "");
+        set_content(&s.w, 1, EXT4, 2);
+        plug(&s.w, 0, false);
+        plug(&s.w, 1, false);
+        s.w.delay_us = 50000;
+        go(&s);
+        assert_true(wait_until(&s.w, &s.w.settled, 1));
+        (void) pthread_mutex_lock(&s.w.lock);
+        ready = strstr(s.w.told, "ready");
+        settled = strstr(s.w.told, "settled");
+        assert_non_null(ready);
+        assert_non_null(settled);
+        assert_true(ready < settled);
+        (void) pthread_mutex_unlock(&s.w.lock);
+        stop(&s);
+}
+
 static void what_goes_by_itself_comes_back(void **state)
 {
         struct stay s;
@@ -808,6 +835,7 @@ int main(void)
                 cmocka_unit_test(a_parent_comes),
                 cmocka_unit_test(it_answers_after_all),
                 cmocka_unit_test(what_somebody_unmounts_stays_so),
+                cmocka_unit_test(settled_is_the_last_word),
                 cmocka_unit_test(what_goes_by_itself_comes_back),
                 cmocka_unit_test(media_come_and_go),
                 cmocka_unit_test(for_months),

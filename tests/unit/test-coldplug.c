@@ -874,9 +874,40 @@ static void wait_for_a_device(void **state)
         end_world(&w);
 }
 
+/* An absent disk with a lower fs_passno, or with the same mount point earlier in the file, and a silent one:
+ * who is there is mounted long before anybody gives them up. */
+static void who_is_there_waits_for_nobody(void **state)
+{
+        struct world w;
+        struct blkup_fstab *t = parse_fstab(UUID("cc") " /a ext4 defaults 0 1\n"
+                                            UUID("cd") " /same ext4 nofail 0 0\n"
+                                            UUID("06") " /silent ext4 defaults 0 1\n"
+                                            UUID("01") " /b ext4 defaults 0 2\n"
+                                            UUID("02") " /same ext4 nofail 0 3\n");
+        struct blkup_coldplug_settings s = { .fstab = t, .wait_ns = 4000 * MS, .device_ns = 3000 * MS };
+        struct blkup_coldplug *c = NULL;
+        const struct blkup_coldplug_result *r;
+
+        (void) state;
+        start_world(&w);
+        w.may_hang = true;
+        run_once(&w, &s, &c);
+        r = blkup_coldplug_result(c);
+        assert_false(r->entries[0].is_ready || r->entries[1].is_ready || r->entries[2].is_ready);
+        for (size_t i = 3; i < 5; i++) {
+                assert_true(r->entries[i].is_ready);
+                assert_true(r->entries[i].steps[BLKUP_COLDPLUG_MOUNT].end_ns < r->start_ns + 2900 * MS);
+        }
+        comes_before(&w, "checked /dev/sda", "check /dev/sdb");
+        blkup_coldplug_unref(c);
+        blkup_fstab_free(t);
+        end_world(&w);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(who_is_there_waits_for_nobody),
                 cmocka_unit_test(trouble_is_named),
                 cmocka_unit_test(nothing_in_a_dry_run),
                 cmocka_unit_test(hibernation_forbids_writes),
