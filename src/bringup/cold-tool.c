@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "bringup/cold.h"
+#include "host/program.h"
 
 int blkup_cold_find_tool(const char *name, char *ret, size_t cap)
 {
@@ -108,8 +108,6 @@ static int start(const struct blkup_cold_tool *t, int out, int errors, pid_t *re
 {
         char *environment[] = { NULL };
         posix_spawn_file_actions_t files;
-        posix_spawnattr_t attr;
-        sigset_t none, defaults;
         int r;
 
         (void) posix_spawn_file_actions_init(&files);
@@ -120,18 +118,8 @@ static int start(const struct blkup_cold_tool *t, int out, int errors, pid_t *re
         (void) posix_spawn_file_actions_adddup2(&files, out, 1);
         if (!t->has_terminal)
                 (void) posix_spawn_file_actions_adddup2(&files, errors, 2);
-        (void) posix_spawnattr_init(&attr);
-        (void) sigemptyset(&none);
-        (void) sigemptyset(&defaults);
-        (void) sigaddset(&defaults, SIGPIPE);
-        (void) posix_spawnattr_setsigmask(&attr, &none);
-        (void) posix_spawnattr_setsigdefault(&attr, &defaults);
         /* A terminal's signals go to a group. */
-        (void) posix_spawnattr_setpgroup(&attr, 0);
-        (void) posix_spawnattr_setflags(&attr, (short) (POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                        (t->is_to_end ? POSIX_SPAWN_SETPGROUP : 0)));
-        r = -posix_spawn(ret, t->program, &files, &attr, (char *const *) t->argv, environment);
-        (void) posix_spawnattr_destroy(&attr);
+        r = blkup_program_start(t->program, &files, t->is_to_end, t->argv, environment, ret);
         (void) posix_spawn_file_actions_destroy(&files);
         return r;
 }

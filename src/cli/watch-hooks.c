@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "base/encode.h"
 #include "base/error.h"
 #include "cli/output.h"
+#include "host/program.h"
 
 #define MAX_QUEUE      4096u
 #define MAX_HOOK_MS    30000
@@ -81,8 +81,6 @@ static int start(const char *program, struct call *c, pid_t *ret)
         char *environment[] = { path, locale, NULL };
         const char *argv[ARGUMENTS + 2] = { program };
         posix_spawn_file_actions_t files;
-        posix_spawnattr_t attr;
-        sigset_t none, defaults;
         int r;
 
         for (size_t i = 0; i < ARGUMENTS; i++)
@@ -91,18 +89,8 @@ static int start(const char *program, struct call *c, pid_t *ret)
         (void) posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
         /* Nothing but our own answer on standard output. */
         (void) posix_spawn_file_actions_adddup2(&files, 2, 1);
-        (void) posix_spawnattr_init(&attr);
-        (void) sigemptyset(&none);
-        (void) sigemptyset(&defaults);
-        (void) sigaddset(&defaults, SIGPIPE);
-        (void) posix_spawnattr_setsigmask(&attr, &none);
-        (void) posix_spawnattr_setsigdefault(&attr, &defaults);
         /* A group of its own: what it has started is killed with it. */
-        (void) posix_spawnattr_setpgroup(&attr, 0);
-        (void) posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                       POSIX_SPAWN_SETPGROUP);
-        r = -posix_spawn(ret, program, &files, &attr, (char *const *) argv, environment);
-        (void) posix_spawnattr_destroy(&attr);
+        r = blkup_program_start(program, &files, true, argv, environment, ret);
         (void) posix_spawn_file_actions_destroy(&files);
         return r;
 }

@@ -2,10 +2,11 @@
 #include "modules/command.h"
 
 #include <errno.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+
+#include "host/program.h"
 
 /* An install command, as modprobe.d has it, with the request's options in place of $CMDLINE_OPTS. */
 static char *expand_command(const char *command, const char *options)
@@ -38,7 +39,7 @@ int blkup_module_command(const struct blkup_module_command *c, char *message, si
 {
         BLKUP_CLEANUP_FREE char *text = expand_command(c->command, c->options);
         char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", name[128];
-        char shell[] = "/bin/sh", option[] = "-c", *argv[] = { shell, option, text, NULL };
+        const char *argv[] = { "/bin/sh", "-c", text, NULL };
         char *env[] = { path, name, NULL };
         int status = 0, r;
         pid_t pid;
@@ -50,9 +51,9 @@ int blkup_module_command(const struct blkup_module_command *c, char *message, si
                 return -EXDEV;
         }
         (void) snprintf(name, sizeof(name), "MODPROBE_MODULE=%s", c->name);
-        r = posix_spawn(&pid, shell, NULL, NULL, argv, env);
-        if (r != 0)
-                return -r;
+        r = blkup_program_start(argv[0], NULL, false, argv, env, &pid);
+        if (r < 0)
+                return r;
         while (waitpid(pid, &status, 0) < 0) /* ends: with the child */
                 if (errno != EINTR)
                         return -errno;

@@ -5,8 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "host/program.h"
 #include "mount/mounter.h"
 #include "mount/names.h"
 
@@ -88,8 +87,6 @@ int blkup_mount_by_helper(struct blkup_mount_attempt *a, const char *helper)
         BLKUP_CLEANUP_FREE char *options = NULL;
         char *environment[] = { NULL };
         const char *argv[] = { helper, a->source.path, a->target, "-o", NULL, NULL, NULL, NULL };
-        posix_spawnattr_t attr;
-        sigset_t none, defaults;
         pid_t pid;
         int status, r = make_options(a, &options);
 
@@ -104,16 +101,8 @@ int blkup_mount_by_helper(struct blkup_mount_attempt *a, const char *helper)
                 argv[6] = a->r->type;
         }
         blkup_mount_copy(a->r->other, sizeof(a->r->other), helper);
-        (void) posix_spawnattr_init(&attr);
-        (void) sigemptyset(&none);
-        (void) sigemptyset(&defaults);
-        (void) sigaddset(&defaults, SIGPIPE);
-        (void) posix_spawnattr_setsigmask(&attr, &none);
-        (void) posix_spawnattr_setsigdefault(&attr, &defaults);
-        (void) posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
         blkup_mount_step_begin(a->r, "helper");
-        r = -posix_spawn(&pid, helper, NULL, &attr, (char *const *) argv, environment);
-        (void) posix_spawnattr_destroy(&attr);
+        r = blkup_program_start(helper, NULL, false, argv, environment, &pid);
         if (r == 0) {
                 pid_t got;
 
