@@ -318,8 +318,10 @@ bool blkup_cold_is_waiting(const struct blkup_coldplug *c)
 {
         bool is_waiting = false, is_wanted = c->s.n_only == 0;
 
+        /* nofail: what may stay away keeps nobody waiting, unless it is asked for by name. */
         for (size_t i = 0; i < c->n_entries; i++)
-                is_waiting = is_waiting || !c->cold[i].is_located;
+                is_waiting = is_waiting ||
+                             (!c->cold[i].is_located && (!c->entries[i].is_optional || c->s.n_only > 0));
         /* Other entries than those of --only are nobody's concern. */
         for (size_t i = 0; i < c->s.n_only; i++)
                 is_wanted = is_wanted || !is_answered(c, c->s.only[i]);

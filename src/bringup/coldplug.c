@@ -32,9 +32,9 @@
 /* While the CPUs are busy: `settled`, `watch` and `modules` only wait, the others are as many as there are
  * probers at first. Each thread more would wait for one of those, and costs as much as some calls. */
 #define WORKERS_AT_FIRST 8u
-/* Counted with strace: at most five of each device at a time (image, cage, loop device, context, mount
- * point), a dozen besides; and one more each. */
-#define FDS_OF_A_DEVICE 6u
+/* Counted with strace: at most six of each device at a time (image, cage and its child, loop device,
+ * context, mount point), a dozen besides; and one more each. */
+#define FDS_OF_A_DEVICE 7u
 #define FDS_BESIDES     14u
 #define USUAL_LATE_NS UINT64_C(100000000)
 #define USUAL_BUDGET_NS UINT64_C(50000000)

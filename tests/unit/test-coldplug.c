@@ -502,10 +502,41 @@ static void who_is_there_waits_for_nobody(void **state)
         end_world(&w);
 }
 
+/* nofail: nobody waits for it, unless it is asked for. */
+static void nofail_is_not_waited_for(void **state)
+{
+        static const char *const only[] = { UUID("cc") };
+        struct world w;
+        struct blkup_fstab *t =
+                parse_fstab(UUID("cc") " /a ext4 nofail 0 2\n" UUID("02") " /b ext4 defaults 0 2\n");
+        struct blkup_coldplug_settings s = { .fstab = t, .wait_ns = 20000 * MS, .device_ns = 60000 * MS };
+        struct blkup_coldplug *c = NULL;
+        const struct blkup_coldplug_result *r;
+
+        (void) state;
+        start_world(&w);
+        run_once(&w, &s, &c);
+        r = blkup_coldplug_result(c);
+        assert_int_equal(r->entries[0].steps[BLKUP_COLDPLUG_PROBE].state, BLKUP_COLDPLUG_SKIPPED);
+        assert_true(r->entries[1].is_ready);
+        assert_true(r->end_ns < r->start_ns + 15000 * MS);
+        blkup_coldplug_unref(c);
+        s.only = only;
+        s.n_only = 1;
+        s.wait_ns = 500 * MS;
+        run_once(&w, &s, &c);
+        r = blkup_coldplug_result(c);
+        assert_true(r->end_ns >= r->start_ns + 500 * MS);
+        blkup_coldplug_unref(c);
+        blkup_fstab_free(t);
+        end_world(&w);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(who_is_there_waits_for_nobody),
+                cmocka_unit_test(nofail_is_not_waited_for),
                 cmocka_unit_test(trouble_is_named),
                 cmocka_unit_test(nothing_in_a_dry_run),
                 cmocka_unit_test(hibernation_forbids_writes),
