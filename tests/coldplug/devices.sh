@@ -103,7 +103,7 @@ END
         for ((i = 0; i < 200; i++)); do mounted at/one && break; sleep 0.05; done
         attach copy.img >copy.txt
 ) &
-coldplug -T fstab --ignore-hibernation --wait 5
+coldplug -T fstab --ignore-hibernation --wait 5 --only "LABEL=first-$tag" --only "LABEL=absent-$tag"
 wait
 exits 'a copy comes later' 64
 is 'a copy comes later: the first stays' "$(entry "LABEL=first-$tag" .state)" mounted
