@@ -111,6 +111,10 @@ static void note_told(void *arg, const char *name, bool is_live)
         if (!is_live)
                 (void) snprintf(l->coming, sizeof(l->coming), "%.60s", name);
         (void) pthread_mutex_unlock(&l->run->lock);
+        if (is_live)
+                return;
+        (void) snprintf(l->behind, sizeof(l->behind), "%.60s", name);
+        blkup_cold_probe_behind(l->run, l->behind);
 }
 
 static void note_held(void *arg, uint64_t since_ns)

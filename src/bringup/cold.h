@@ -133,6 +133,7 @@ struct blkup_cold_loader {
         /* Since then all that it loads is held by devices that do not answer; 0: it is not so. */
         uint64_t held_since_ns;
         char coming[64];                 /* a module that does not end its start; "" none */
+        char behind[64];                 /* the last whose other devices were probed; that thread's */
         char names[256];                 /* of what does not answer */
         struct blkup_cold_silent silent; /* of the thread that tells of what is held alone */
         uint64_t looked_ns;
@@ -386,6 +387,9 @@ void blkup_cold_note_loads(struct blkup_coldplug *c, struct blkup_module_plan *p
 /* After the run: of each device which load brought it. */
 void blkup_cold_find_bringers(struct blkup_coldplug *c);
 void blkup_cold_free_loads(struct blkup_coldplug *c);
+
+/* cold-behind.c: of a module that does not end its start, the devices that nobody drives. No lock. */
+void blkup_cold_probe_behind(struct blkup_coldplug *c, char *module);
 
 /* cold-silent.c: looks once more; the first time nothing is found. */
 void blkup_cold_look_for_silent(const char *root, struct blkup_cold_silent *s);

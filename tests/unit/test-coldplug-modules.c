@@ -214,6 +214,8 @@ static void a_held_load_ends_nothing(void **state)
         const struct blkup_coldplug_result *r;
         struct blkup_coldplug *c;
         uint64_t start = blkup_now_ns();
+        char path[PATH_MAX], text[32];
+        FILE *f;
 
         m->is_held = true;
         m->s.device_ns = 1500 * MS;
@@ -227,7 +229,18 @@ static void a_held_load_ends_nothing(void **state)
         fake_root_folder(&m->w.root, "sys/block/vdx/device");
         fake_root_file(&m->w.root, "sys/block/vdx/inflight", "       1        0\n");
         fake_root_file(&m->w.root, "sys/block/vdx/stat", " 7 0 56 3 0 0 0 0 0 4 3\n");
+        /* On the bus of what is held: one that is driven, one that is not, one of another driver. */
+        fake_root_file(&m->w.root, "sys/bus/pci/drivers_autoprobe", "1\n");
+        fake_root_file(&m->w.root, "sys/bus/pci/drivers_probe", "");
+        fake_root_file(&m->w.root, "sys/bus/pci/devices/7/modalias", "pci:a\n");
+        fake_root_link(&m->w.root, "sys/bus/pci/devices/7/driver", "x");
         c = run(m);
+        fake_root_place(&m->w.root, "sys/bus/pci/drivers_probe", path);
+        f = fopen(path, "r");
+        assert_non_null(f);
+        assert_non_null(fgets(text, sizeof(text), f));
+        assert_int_equal(fclose(f), 0);
+        assert_string_equal(text, "9");
         r = blkup_coldplug_result(c);
         assert_true(blkup_now_ns() - start < 4000 * MS);
         assert_true(r->entries[0].is_ready);
