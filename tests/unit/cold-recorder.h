@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The machine of test-coldplug.c: a fake sysfs, devices in memory behind the fault injector, and a recorder in
- * the place of everything that writes.
+ * The machine of test-coldplug.c: a fake sysfs, devices in memory behind the fault injector, and a recorder
+ * in the place of everything that writes.
  */
 #ifndef BLKUP_TEST_COLD_RECORDER_H
 #define BLKUP_TEST_COLD_RECORDER_H
