@@ -414,6 +414,7 @@ static void prepare_view(struct blkup_probe *p)
 
         memset(v->low, 0, sizeof(v->low));
         v->n_pieces = v->n_needs = v->n_bad = 0;
+        v->ext_sb = NULL;
         v->size = blkup_engine_area(p, &p->base);
         v->base = p->base;
         v->sector_bytes = (uint32_t) unit;

@@ -99,6 +99,9 @@ struct blkup_view {
         unsigned n_needs;
         struct blkup_range bad[BLKUP_VIEW_BAD]; /* could not be read */
         unsigned n_bad;
+
+        const uint8_t *ext_sb; /* that ext_crc is of, as five types look at it; NULL: none */
+        uint32_t ext_crc;
 };
 
 /*

@@ -41,6 +41,16 @@ const struct blkup_magic blkup_ext_magics[1] = {
         { .at = BLKUP_EXT_SB_AT, .within = 56, .len = 2, .bytes = "\x53\xef" },
 };
 
+/* Seeded with ~0 and not inverted at the end. */
+static uint32_t sum_of(struct blkup_view *v, const uint8_t *sb)
+{
+        if (v->ext_sb != sb) {
+                v->ext_sb = sb;
+                v->ext_crc = blkup_crc32c(~0U, sb, SB_CHECKSUM);
+        }
+        return v->ext_crc;
+}
+
 enum blkup_outcome blkup_ext_fetch(struct blkup_view *v, struct blkup_ext_super *ret)
 {
         struct blkup_ext_super s;
@@ -51,8 +61,7 @@ enum blkup_outcome blkup_ext_fetch(struct blkup_view *v, struct blkup_ext_super 
         s.ro_compat = blkup_le32_at(s.sb, SB_RO_COMPAT);
         s.flags = blkup_le32_at(s.sb, SB_FLAGS);
         if (s.ro_compat & RO_COMPAT_METADATA_CSUM) {
-                /* Seeded with ~0 and not inverted at the end. */
-                if (blkup_crc32c(~0U, s.sb.data, SB_CHECKSUM) != blkup_le32_at(s.sb, SB_CHECKSUM))
+                if (sum_of(v, s.sb.data) != blkup_le32_at(s.sb, SB_CHECKSUM))
                         return blkup_damaged(v, "superblock checksum mismatch");
         } else if (blkup_le32_at(s.sb, SB_LOG_BLOCK_SIZE) >= 256) {
                 return blkup_refuse(v, "absurd block size");
