@@ -15,6 +15,7 @@
  * counted: the last of them frees it.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,9 +30,12 @@
 #include "trace/path.h"
 
 #define USUAL_WORKERS 64u
-/* While the CPUs are busy: `settled`, `watch` and `modules` only wait, the others are as many as there are
- * probers at first. Each thread more would wait for one of those, and costs as much as some calls. */
-#define WORKERS_AT_FIRST 8u
+/* That only wait: `settled`, `watch`, `modules`. */
+#define WAITING_WORKERS 3u
+/* Probe while the CPUs are busy, for one CPU; each of some more has one more, up to the stock of probers. A
+ * thread beyond that would wait for one of those, and costs as much as some calls. */
+#define FIRST_PROBING   3u
+#define MOST_PROBING    5u
 /* Counted with strace: at most six of each device at a time (image, cage and its child, loop device,
  * context, mount point), a dozen besides; and one more each. */
 #define FDS_OF_A_DEVICE 7u
@@ -533,6 +537,17 @@ static uint32_t max_nodes(const struct blkup_coldplug *c)
         return n < MAX_WATCH_NODES ? FEW_NODES + (uint32_t) n : MAX_WATCH_NODES;
 }
 
+static unsigned count_at_first(void)
+{
+        unsigned n = FIRST_PROBING - 1;
+        cpu_set_t set;
+
+        CPU_ZERO(&set);
+        if (sched_getaffinity(0, sizeof(set), &set) == 0)
+                n += (unsigned) CPU_COUNT(&set);
+        return WAITING_WORKERS + (n < FIRST_PROBING ? FIRST_PROBING : n > MOST_PROBING ? MOST_PROBING : n);
+}
+
 static int run_graph(struct blkup_coldplug *c, struct blkup_error *err)
 {
         struct blkup_pool_options o = {
@@ -540,7 +555,7 @@ static int run_graph(struct blkup_coldplug *c, struct blkup_error *err)
                 .workers = blkup_host_limit_workers(c->s.workers ? c->s.workers : USUAL_WORKERS,
                                                     FDS_OF_A_DEVICE, FDS_BESIDES) +
                            1 + 2 * (c->s.n_images == 0),
-                .at_first = WORKERS_AT_FIRST,
+                .at_first = count_at_first(),
                 .doubles = true,
                 .has_timeouts = true,
         };
