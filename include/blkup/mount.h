@@ -234,6 +234,9 @@ struct blkup_mount_graph *blkup_mount_graph_free(struct blkup_mount_graph *g);
 size_t blkup_mount_graph_needs(const struct blkup_mount_graph *g, size_t i, size_t *ret, size_t cap);
 /* Why i waits for j: a constant. */
 const char *blkup_mount_graph_why(const struct blkup_mount_graph *g, size_t i, size_t j);
+/* Is j needed by i, or is it only the order of the two? */
+bool blkup_mount_graph_is_need(const struct blkup_mount_graph *g, size_t i, size_t j);
+bool blkup_mount_graph_is_same_place(const struct blkup_mount_graph *g, size_t i, size_t j);
 
 /*
  * Unmounting.

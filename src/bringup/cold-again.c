@@ -291,8 +291,10 @@ static uint64_t other_causes(const struct blkup_coldplug *c, size_t index)
 }
 
 /* It was not tried since a parent had failed, and all of them are well now. */
-static bool has_parents_now(const struct blkup_coldplug *c, size_t index)
+static bool has_parents_now(struct blkup_coldplug *c, size_t index)
 {
+        size_t unused;
+
         const struct blkup_coldplug_entry *e = &c->entries[index];
         const struct blkup_cold_entry *cold = &c->cold[index];
         const struct blkup_coldplug_step *s = e->steps;
@@ -304,11 +306,11 @@ static bool has_parents_now(const struct blkup_coldplug *c, size_t index)
         for (size_t k = 0; k < cold->n_needs; k++) {
                 size_t on = cold->needs[k];
 
-                if (!(on & BLKUP_COLD_NEEDS_ORDER) &&
+                if (!(on & ~BLKUP_COLD_NEEDS_INDEX) &&
                     (!c->cold[on].is_ended || !blkup_cold_is_good(&c->entries[on])))
                         return false;
         }
-        return true;
+        return !blkup_cold_lacks_parent(c, cold, &unused);
 }
 
 static bool is_to_be_tried(struct blkup_coldplug *c, size_t index, uint64_t now, uint64_t *next)
@@ -354,7 +356,7 @@ static bool is_still_ours(struct blkup_coldplug *c, size_t index)
         if (blkup_mountinfo_load(c->root, &now, NULL) < 0)
                 return false;
         blkup_cold_take_mounts(c, now);
-        return blkup_cold_is_at_place(c, index);
+        return blkup_cold_is_at_place(c, index, false);
 }
 
 /* What we mounted ourselves and nobody can reach any more stands in the way of the next. What lies below it
@@ -409,11 +411,18 @@ void blkup_cold_judge_mounts(struct blkup_coldplug *c)
         for (size_t i = 0; i < c->n_entries; i++) {
                 struct blkup_coldplug_entry *e = &c->entries[i];
                 struct blkup_cold_entry *cold = &c->cold[i];
+                bool is_there, is_found;
 
                 if (!cold->is_located || e->device == BLKUP_COLDPLUG_NO_DEVICE || !e->target ||
                     !blkup_cold_has_ended(c, i))
                         continue;
-                if (blkup_cold_is_at_place(c, i)) {
+                is_there = blkup_cold_is_at_place(c, i, true);
+                /* Others may wait for it to be there. Once, whatever comes of it. */
+                is_found = is_there && !cold->is_users && !blkup_cold_is_good(e) && !e->is_left_out;
+                if (is_found && !cold->is_found)
+                        cold->is_carried_off = true;
+                cold->is_found = is_found || (cold->is_found && is_there);
+                if (is_there) {
                         cold->is_seen = true;
                         cold->is_users = false;
                 } else if (cold->is_seen && blkup_cold_is_here(c->devices[e->device]) &&

@@ -79,11 +79,30 @@ static void tell(struct blkup_coldplug *c, const struct blkup_cold_device *d,
         blkup_cold_tell(c, BLKUP_COLDPLUG_EVENT_WARNING, d->index, SIZE_MAX, NULL, text);
 }
 
+/* The loop device over an image: what a line of the fstab for the file is mounted by. */
+bool blkup_cold_is_loop_of(const struct blkup_coldplug *c, uint32_t dev_major, uint32_t dev_minor,
+                           const struct blkup_cold_device *image)
+{
+        BLKUP_CLEANUP_FREE char *file = NULL;
+        char path[64];
+        size_t n;
+
+        if (!image->d.is_image || !image->file)
+                return false;
+        (void) snprintf(path, sizeof(path), "sys/dev/block/%u:%u/loop/backing_file", dev_major, dev_minor);
+        if (blkup_host_read(c->root, path, 4096 + 16, &file, &n) < 0)
+                return false;
+        if (n > 0 && file[n - 1] == '\n')
+                file[n - 1] = '\0';
+        return strcmp(file, image->file) == 0;
+}
+
 /* Something that stands on another shows what is on that one. */
 static bool are_one(const struct blkup_coldplug *c, const struct blkup_cold_device *a,
                     const struct blkup_cold_device *b)
 {
-        return blkup_cold_stands_on(c, a, b, false) || blkup_cold_stands_on(c, b, a, false);
+        return (!a->d.is_image && blkup_cold_is_loop_of(c, a->d.dev_major, a->d.dev_minor, b)) ||
+               blkup_cold_stands_on(c, a, b, false) || blkup_cold_stands_on(c, b, a, false);
 }
 
 /* The set that has taken o, or NULL. Only what cannot be undone: not one that was refused. */

@@ -43,6 +43,8 @@ static int add(struct blkup_coldplug *c, const struct blkup_coldplug_entry *mode
                 .finish_node = BLKUP_POOL_NONE,
                 .check_node = BLKUP_POOL_NONE,
                 .mount_node = BLKUP_POOL_NONE,
+                .parents_node = BLKUP_POOL_NONE,
+                .twin = SIZE_MAX,
         };
         c->n_entries++;
         return entries[i].source && (entries[i].target || !model->target) && entries[i].options ? 0 : -ENOMEM;
@@ -54,6 +56,15 @@ static bool is_for_us(const struct blkup_fstab_entry *e)
                 return false;
         return strcmp(e->types, "swap") == 0 ||
                (strcmp(e->types, "ignore") != 0 && e->target[0] == '/' && strcmp(e->target, "/") != 0);
+}
+
+/* What is bound is what a path shows, be it below /dev or a file that could be an image. */
+static bool is_bind(const struct blkup_coldplug_entry *e)
+{
+        struct blkup_fstab_entry line = { .options = e->options };
+
+        return e->source[0] == '/' &&
+               (blkup_fstab_has_option(&line, "bind") || blkup_fstab_has_option(&line, "rbind"));
 }
 
 /* A path of the fstab that leads to a regular file: probed and finished like an image. */
@@ -182,6 +193,7 @@ int blkup_cold_collect(struct blkup_coldplug *c, struct blkup_error *err)
                 r = collect_places(c);
         for (size_t i = 0; r == 0 && i < c->n_entries; i++)
                 if (c->entries[i].source[0] == '/' && c->entries[i].kind != BLKUP_COLDPLUG_SWAP &&
+                    !is_bind(&c->entries[i]) &&
                     !(c->cold[i].types && blkup_mount_is_nodev_type(c->cold[i].types)))
                         r = device_of_path(c, c->entries[i].source, &c->entries[i].device);
         return r;
@@ -262,6 +274,14 @@ static bool is_named_by(const struct blkup_coldplug *c, const struct blkup_coldp
 {
         return strcmp(only, e->source) == 0 ||
                (e->device != BLKUP_COLDPLUG_NO_DEVICE && blkup_cold_may_mean(c, c->devices[e->device], only));
+}
+
+bool blkup_cold_is_named(const struct blkup_coldplug *c, size_t entry)
+{
+        for (size_t i = 0; i < c->s.n_only; i++)
+                if (strcmp(c->s.only[i], c->entries[entry].source) == 0)
+                        return true;
+        return c->s.n_only == 0;
 }
 
 static bool is_only(const struct blkup_coldplug *c, const struct blkup_coldplug_entry *e)
@@ -430,6 +450,8 @@ bool blkup_cold_locate(struct blkup_coldplug *c, size_t index)
                 e->device = BLKUP_COLDPLUG_NO_DEVICE;
         if (e->device != BLKUP_COLDPLUG_NO_DEVICE)
                 return decide_device(c, index);
+        if (e->kind != BLKUP_COLDPLUG_SWAP && is_bind(e))
+                return decide(c, index, 0);
         is_tag = blkup_cold_split_tag(e->source, &tag);
         if (is_tag) {
                 r = find_tag(c, tag.name, tag.value, &e->device, &other);
@@ -478,4 +500,5 @@ void blkup_cold_locate_pending(struct blkup_coldplug *c)
                 (void) !blkup_pool_complete(c->pool, cold->locate_node, cold->locate_error,
                                             c->entries[i].steps[BLKUP_COLDPLUG_PROBE].text);
         }
+        blkup_cold_let_children_go(c);
 }

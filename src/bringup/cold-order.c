@@ -3,8 +3,9 @@
  * Who waits for whom, besides the stages of one entry: parents before children, checks by fs_passno and one
  * disk after the other, one owner a device.
  *
- * A parent is needed. All else is order, and holds among those whose devices are there: nobody waits for a
- * disk that is absent or silent because the fstab has it with a lower number, or at the same place.
+ * A parent is needed, or one of several for its place. All else is order, and holds among those whose devices
+ * are there: nobody waits for a disk that is absent or silent because the fstab has it with a lower number,
+ * or at the same place.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -55,7 +56,7 @@ static void order_on_device(struct blkup_coldplug *c, struct blkup_cold_entry *c
 static void order_as_in_file(struct blkup_coldplug *c, const struct blkup_cold_entry *cold)
 {
         for (size_t k = 0; k < cold->n_needs; k++) {
-                const struct blkup_cold_entry *on = &c->cold[cold->needs[k] & ~BLKUP_COLD_NEEDS_ORDER];
+                const struct blkup_cold_entry *on = &c->cold[cold->needs[k] & BLKUP_COLD_NEEDS_INDEX];
 
                 if ((cold->needs[k] & BLKUP_COLD_NEEDS_ORDER) && on->is_located && on->locate_error == 0 &&
                     on->mount_node != BLKUP_POOL_NONE)
@@ -64,9 +65,23 @@ static void order_as_in_file(struct blkup_coldplug *c, const struct blkup_cold_e
         }
 }
 
+/* Of lines for one device the first decides whether its file system is read-only. */
+static void order_behind_same_device(struct blkup_coldplug *c, const struct blkup_cold_entry *cold)
+{
+        const struct blkup_coldplug_entry *e = &c->entries[cold->index];
+
+        for (size_t i = 0; e->device != BLKUP_COLDPLUG_NO_DEVICE && i < cold->index; i++)
+                /* An edge that would close a circle is not needed: a line may lie below a later one. */
+                if (c->entries[i].device == e->device && c->cold[i].is_located &&
+                    c->cold[i].locate_error == 0 && c->cold[i].mount_node != BLKUP_POOL_NONE)
+                        (void) !blkup_pool_depend(c->pool, cold->mount_node, c->cold[i].mount_node,
+                                                  BLKUP_POOL_AFTER);
+}
+
 void blkup_cold_order(struct blkup_coldplug *c, struct blkup_cold_entry *cold)
 {
         order_as_in_file(c, cold);
+        order_behind_same_device(c, cold);
         order_on_device(c, cold);
 }
 
@@ -117,8 +132,188 @@ int blkup_cold_order_passes(struct blkup_coldplug *c, uint32_t settled)
         return r;
 }
 
-/* Parents before children, as `mount -a` has it. What is only file order does not fail with the one before.
- */
+/* ---- parents ---- */
+
+static size_t place_of(const struct blkup_coldplug *c, size_t entry)
+{
+        return c->cold[entry].twin == SIZE_MAX ? entry : c->cold[entry].twin;
+}
+
+/* Of the entries for one place that `cold` needs one of. */
+struct parents {
+        bool is_any_there, is_any_good, may_come, is_any_left_out;
+        size_t last; /* of them */
+};
+
+static struct parents look_at_parents(struct blkup_coldplug *c, const struct blkup_cold_entry *cold,
+                                      size_t place)
+{
+        struct parents p = { .last = SIZE_MAX };
+
+        for (size_t k = 0; k < cold->n_needs; k++) {
+                size_t on = cold->needs[k] & BLKUP_COLD_NEEDS_INDEX;
+
+                if (!(cold->needs[k] & BLKUP_COLD_NEEDS_ANY) || place_of(c, on) != place)
+                        continue;
+                p.last = on;
+                if (c->entries[on].is_left_out || (!c->cold[on].is_located && !blkup_cold_is_named(c, on)))
+                        p.is_any_left_out = true;
+                else if (!c->cold[on].is_located)
+                        p.may_come = true;
+                else if (c->cold[on].locate_error == 0 && !blkup_cold_has_ended(c, on))
+                        p.is_any_there = true;
+                else if (c->cold[on].locate_error == 0 && blkup_cold_is_good(&c->entries[on]))
+                        p.is_any_there = p.is_any_good = true;
+        }
+        return p;
+}
+
+/* Is there nobody yet of those that it needs one of? With the lock. */
+static bool waits(struct blkup_coldplug *c, const struct blkup_cold_entry *cold)
+{
+        for (size_t k = 0; k < cold->n_needs; k++) {
+                struct parents p;
+
+                if (!(cold->needs[k] & BLKUP_COLD_NEEDS_ANY))
+                        continue;
+                p = look_at_parents(c, cold, place_of(c, cold->needs[k] & BLKUP_COLD_NEEDS_INDEX));
+                if (p.may_come && !p.is_any_there && !p.is_any_left_out)
+                        return true;
+        }
+        return false;
+}
+
+/* Those that are there come before it. With the lock. */
+static void order_behind_parents(struct blkup_coldplug *c, const struct blkup_cold_entry *cold)
+{
+        for (size_t k = 0; k < cold->n_needs; k++) {
+                const struct blkup_cold_entry *on = &c->cold[cold->needs[k] & BLKUP_COLD_NEEDS_INDEX];
+
+                if ((cold->needs[k] & BLKUP_COLD_NEEDS_ANY) && on->is_located && on->locate_error == 0 &&
+                    on->mount_node != BLKUP_POOL_NONE)
+                        (void) !blkup_pool_depend(c->pool, cold->mount_node, on->mount_node,
+                                                  BLKUP_POOL_AFTER);
+        }
+}
+
+static int run_parents(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
+                       struct blkup_error *err)
+{
+        struct blkup_cold_entry *cold = arg;
+        struct blkup_coldplug *c = cold->run;
+        int r = 0;
+
+        (void) p;
+        (void) worker;
+        (void) err;
+        (void) pthread_mutex_lock(&c->lock);
+        if (cold->parents_node == node) {
+                cold->waits_for_parents = waits(c, cold);
+                r = cold->waits_for_parents ? BLKUP_POOL_PENDING : 0;
+                if (r == 0)
+                        order_behind_parents(c, cold);
+        }
+        (void) pthread_mutex_unlock(&c->lock);
+        return r;
+}
+
+void blkup_cold_let_children_go(struct blkup_coldplug *c)
+{
+        for (size_t i = 0; i < c->n_entries; i++) {
+                struct blkup_cold_entry *cold = &c->cold[i];
+
+                if (!cold->waits_for_parents || waits(c, cold))
+                        continue;
+                cold->waits_for_parents = false;
+                order_behind_parents(c, cold);
+                (void) !blkup_pool_complete(c->pool, cold->parents_node, 0, NULL);
+        }
+}
+
+int blkup_cold_add_parents(struct blkup_coldplug *c, struct blkup_cold_entry *cold)
+{
+        const struct blkup_coldplug_entry *e = &c->entries[cold->index];
+        bool is_any = false;
+        int r;
+
+        for (size_t k = 0; k < cold->n_needs; k++)
+                is_any = is_any || (cold->needs[k] & BLKUP_COLD_NEEDS_ANY);
+        if (!is_any)
+                return 0;
+        r = blkup_cold_add_node(c, e->target ? e->target : e->source, 1, 0, run_parents, cold,
+                                blkup_cold_drop_entry, &cold->order_node, &cold->parents_node);
+        return r < 0 ? r : blkup_pool_depend(c->pool, cold->mount_node, cold->parents_node, BLKUP_POOL_NEEDS);
+}
+
+bool blkup_cold_lacks_parent(struct blkup_coldplug *c, const struct blkup_cold_entry *cold, size_t *ret)
+{
+        for (size_t k = 0; k < cold->n_needs; k++) {
+                struct parents p;
+
+                if (!(cold->needs[k] & BLKUP_COLD_NEEDS_ANY))
+                        continue;
+                p = look_at_parents(c, cold, place_of(c, cold->needs[k] & BLKUP_COLD_NEEDS_INDEX));
+                if (!p.is_any_good && !p.is_any_left_out) {
+                        *ret = p.last;
+                        return true;
+                }
+        }
+        return false;
+}
+
+bool blkup_cold_has_to_wait(const struct blkup_coldplug *c, const struct blkup_cold_entry *cold,
+                            const bool *waits_too)
+{
+        for (size_t k = 0; k < cold->n_needs; k++) {
+                size_t on = cold->needs[k] & BLKUP_COLD_NEEDS_INDEX;
+                bool do_all = waits_too[on];
+
+                if ((cold->needs[k] & BLKUP_COLD_NEEDS_ORDER) || !do_all)
+                        continue;
+                if (!(cold->needs[k] & BLKUP_COLD_NEEDS_ANY))
+                        return true;
+                for (size_t i = 0; i < cold->n_needs && do_all; i++) {
+                        size_t other = cold->needs[i] & BLKUP_COLD_NEEDS_INDEX;
+
+                        if ((cold->needs[i] & BLKUP_COLD_NEEDS_ANY) && place_of(c, other) == place_of(c, on))
+                                do_all = waits_too[other] && blkup_cold_is_named(c, other);
+                }
+                if (do_all)
+                        return true;
+        }
+        return false;
+}
+
+/* Is one of several enough, or may it be left out? */
+static bool is_any(const struct blkup_coldplug *c, const struct blkup_mount_graph *g, size_t on)
+{
+        for (size_t i = 0; i < c->n_entries; i++)
+                if (i != on && blkup_mount_graph_is_same_place(g, i, on))
+                        return true;
+        return !blkup_cold_is_named(c, on);
+}
+
+static int add_need(struct blkup_coldplug *c, const struct blkup_mount_graph *g, size_t i, size_t on)
+{
+        struct blkup_cold_entry *cold = &c->cold[i];
+        size_t how = 0;
+        int r = 0;
+
+        if (!blkup_mount_graph_is_need(g, i, on))
+                how = BLKUP_COLD_NEEDS_ORDER;
+        else if (is_any(c, g, on))
+                how = BLKUP_COLD_NEEDS_ANY;
+        else
+                r = blkup_pool_depend(c->pool, cold->mount_node, c->cold[on].mount_node, BLKUP_POOL_NEEDS);
+        cold->needs[cold->n_needs++] = on | how;
+        /* Lines for one place are in the order of the file: the first has no twin. */
+        if (blkup_mount_graph_is_same_place(g, i, on) && on < i &&
+            (cold->twin == SIZE_MAX || on < cold->twin))
+                cold->twin = on;
+        return r;
+}
+
+/* Parents before children, as `mount -a` has it. What is only order does not fail with the one before. */
 int blkup_cold_order_mounts(struct blkup_coldplug *c)
 {
         struct blkup_mount_request *q = calloc(c->n_entries + 1, sizeof(*q));
@@ -140,16 +335,11 @@ int blkup_cold_order_mounts(struct blkup_coldplug *c)
                 c->cold[i].needs = calloc(n + 1, sizeof(*needs));
                 if (!c->cold[i].needs)
                         r = -ENOMEM;
-                for (size_t k = 0; r == 0 && k < n && k < c->n_entries; k++) {
-                        bool is_order = strstr(blkup_mount_graph_why(g, i, needs[k]), "file order") != NULL;
-
-                        if (!is_order)
-                                r = blkup_pool_depend(c->pool, c->cold[i].mount_node,
-                                                      c->cold[needs[k]].mount_node, BLKUP_POOL_NEEDS);
-                        c->cold[i].needs[c->cold[i].n_needs++] =
-                                needs[k] | (is_order ? BLKUP_COLD_NEEDS_ORDER : 0);
-                }
+                for (size_t k = 0; r == 0 && k < n && k < c->n_entries; k++)
+                        r = add_need(c, g, i, needs[k]);
         }
+        for (size_t i = 0; r == 0 && i < c->n_entries; i++)
+                r = blkup_cold_add_parents(c, &c->cold[i]);
         blkup_mount_graph_free(g);
         free(needs);
         free(q);

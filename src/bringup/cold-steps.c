@@ -80,7 +80,8 @@ static void end_mount(struct job *j, bool counts)
                 j->c->n_causes++;
                 blkup_cold_wake(j->c);
         } else if (j->mount && j->mount->outcome == BLKUP_MOUNT_DONE && !j->c->s.dry_run) {
-                blkup_cold_tell(j->c, BLKUP_COLDPLUG_EVENT_WARNING, SIZE_MAX, j->cold->index, j->d->d.path,
+                blkup_cold_tell(j->c, BLKUP_COLDPLUG_EVENT_WARNING, SIZE_MAX, j->cold->index,
+                                j->d ? j->d->d.path : j->e->source,
                                 "it was mounted after it had been given up, and is not looked after");
         }
 }
@@ -137,36 +138,84 @@ static bool is_there(const struct job *j)
         return is;
 }
 
-/* Is a place taken by what e asks for, on d? With the lock. */
-static bool is_mounted_at(const struct blkup_coldplug *c, const struct blkup_coldplug_entry *e,
-                          const char *place, const struct blkup_cold_device *d, const char *types)
+static bool is_of(const struct blkup_mount *m, const struct blkup_cold_device *d)
 {
-        const struct blkup_mount *m = place ? blkup_mountinfo_by_target(c->mounts, place) : NULL;
-
-        if (!m)
-                return false;
-        if (d && !d->d.is_image)
-                return (m->dev_major == d->d.dev_major && m->dev_minor == d->d.dev_minor) ||
-                       strcmp(m->source, d->d.path) == 0;
-        return !d && types && strcmp(m->fs_type, types) == 0 && strcmp(m->source, e->source) == 0;
+        return !d->d.is_image && ((m->dev_major == d->d.dev_major && m->dev_minor == d->d.dev_minor) ||
+                                  strcmp(m->source, d->d.path) == 0);
 }
 
-bool blkup_cold_is_at_place(const struct blkup_coldplug *c, size_t i)
+static bool is_it(const struct blkup_coldplug *c, const struct blkup_coldplug_entry *e,
+                  const struct blkup_mount *m, const struct blkup_cold_device *d, const char *types)
+{
+        if (d)
+                return d->d.is_image ? blkup_cold_is_loop_of(c, m->dev_major, m->dev_minor, d) : is_of(m, d);
+        return types && strcmp(m->fs_type, types) == 0 && strcmp(m->source, e->source) == 0;
+}
+
+/* Is a place taken by what e asks for, on d? or_below: what lies on top of it has not taken it away. With the
+ * lock. */
+static bool is_mounted_at(const struct blkup_coldplug *c, const struct blkup_coldplug_entry *e,
+                          const char *place, const struct blkup_cold_device *d, const char *types,
+                          bool or_below)
+{
+        const struct blkup_mount *top = place ? blkup_mountinfo_by_target(c->mounts, place) : NULL;
+
+        if (!top || !or_below)
+                return top && is_it(c, e, top, d, types);
+        /* Ends: each turn goes to a mount further down; one that is its own parent is the lowest. */
+        for (size_t turn = 0; top && turn < c->mounts->n && strcmp(top->target, place) == 0; turn++) {
+                if (is_it(c, e, top, d, types))
+                        return true;
+                top = blkup_mountinfo_by_id(c->mounts, top->parent_id);
+        }
+        return false;
+}
+
+bool blkup_cold_is_at_place(const struct blkup_coldplug *c, size_t i, bool or_below)
 {
         const struct blkup_coldplug_entry *e = &c->entries[i];
+        const char *place = c->cold[i].place ? c->cold[i].place : e->target;
 
-        return is_mounted_at(c, e, c->cold[i].place ? c->cold[i].place : e->target,
+        return is_mounted_at(c, e, place,
                              e->device == BLKUP_COLDPLUG_NO_DEVICE ? NULL : c->devices[e->device],
-                             c->cold[i].types);
+                             c->cold[i].types, or_below);
 }
 
 static bool is_mounted_here(const struct job *j)
 {
+        /* The table has no links; nobody else waits for what this path leads to. */
+        BLKUP_CLEANUP_FREE char *place = j->c->root || !j->e->target ? NULL : realpath(j->e->target, NULL);
         bool is;
 
         (void) pthread_mutex_lock(&j->c->lock);
-        is = is_mounted_at(j->c, j->e, j->e->target, j->d, j->cold->types);
+        is = is_mounted_at(j->c, j->e, place ? place : j->e->target, j->d, j->cold->types, true);
         (void) pthread_mutex_unlock(&j->c->lock);
+        return is;
+}
+
+static bool has_option(const struct blkup_coldplug_entry *e, const char *name);
+
+/* The table tells which file system is there, not by what path it was bound. */
+static bool is_bound_here(const struct job *j)
+{
+        BLKUP_CLEANUP_FREE char *source = NULL, *target = NULL;
+        struct blkup_mountinfo *now = NULL;
+        bool is;
+
+        if (j->d || j->c->root || !j->e->target || (!has_option(j->e, "bind") && !has_option(j->e, "rbind")))
+                return false;
+        target = realpath(j->e->target, NULL);
+        source = realpath(j->e->source, NULL);
+        if (!source || !target)
+                return false;
+        (void) pthread_mutex_lock(&j->c->lock);
+        is = blkup_mountinfo_by_target(j->c->mounts, target) != NULL;
+        (void) pthread_mutex_unlock(&j->c->lock);
+        /* Not with the lock: the paths may lie on what does not answer. */
+        if (!is || blkup_mountinfo_load(NULL, &now, NULL) < 0)
+                return false;
+        is = blkup_mount_is_bound(now, source, target);
+        blkup_mountinfo_free(now);
         return is;
 }
 
@@ -440,13 +489,34 @@ static bool is_barred(const struct job *j)
                j->bar != BLKUP_COLDPLUG_HIBERNATED;
 }
 
+static bool is_list(const char *types)
+{
+        return types && (strchr(types, ',') || strncmp(types, "no", 2) == 0) && strcmp(types, "none") != 0;
+}
+
+static bool is_left_out_by_type(const struct job *j)
+{
+        return j->d && j->d->d.type && is_list(j->cold->types) &&
+               !blkup_mount_is_in_types(j->cold->types, j->d->d.type);
+}
+
+/* What is on the device is known: of a list the type that it is. */
+static const char *choose_type(const struct job *j)
+{
+        const char *types = j->cold->types, *type = j->d ? j->d->d.type : NULL;
+
+        return type && (!types || strcmp(types, "auto") == 0 || is_list(types)) ? type : types;
+}
+
 static int do_mount(struct job *j, struct blkup_mount_result *m)
 {
         BLKUP_CLEANUP_FREE char *options = NULL;
-        bool is_auto = !j->cold->types || strcmp(j->cold->types, "auto") == 0;
         struct blkup_mount_request q = {
-                .line = j->e->line, .source = j->d ? j->d->d.path : j->e->source, .target = j->e->target,
-                .types = is_auto && j->d ? j->d->d.type : j->cold->types, .options = j->e->options,
+                .line = j->e->line,
+                .source = j->d ? j->d->d.path : j->e->source,
+                .target = j->e->target,
+                .types = choose_type(j),
+                .options = j->e->options,
         };
         int r;
 
@@ -464,12 +534,23 @@ static int do_mount(struct job *j, struct blkup_mount_result *m)
                 blkup_cold_say(&j->step, "%s: cannot be made: %s", j->e->target, blkup_error_text(-r));
                 return r;
         }
+        if (is_left_out_by_type(j)) {
+                blkup_cold_say(&j->step, "%s holds %s, which the types %s leave out", j->d->d.path,
+                               j->d->d.type, j->cold->types);
+                return -EMEDIUMTYPE;
+        }
         blkup_cold_need_fs(j->c, q.types, &j->step);
         if (j->c->ops.mount)
                 r = j->c->ops.mount(j->c->ops.to, &q, m);
         else
                 r = blkup_mount_one(j->bar == BLKUP_COLDPLUG_HIBERNATED ? j->c->careful : j->c->mounter, &q,
                                     m);
+        /* By a path or a loop device that the table did not tell, or by a line like this one. */
+        if (m->outcome == BLKUP_MOUNT_FAILED && m->reason == BLKUP_MOUNT_REASON_SAME_PLACE) {
+                m->outcome = BLKUP_MOUNT_ALREADY;
+                m->reason = BLKUP_MOUNT_REASON_NONE;
+                m->error = r = 0;
+        }
         j->step.state = state_of(m);
         if (r == 0 && j->c->s.dry_run && m->outcome == BLKUP_MOUNT_DONE)
                 j->step.state = BLKUP_COLDPLUG_WOULD;
@@ -486,7 +567,7 @@ static bool is_settled_before(struct job *j)
                 j->step.start_ns = 0;
                 return true;
         }
-        if (is_mounted_here(j)) {
+        if (is_mounted_here(j) || is_bound_here(j)) {
                 j->step.state = BLKUP_COLDPLUG_ALREADY;
                 return true;
         }
@@ -502,12 +583,34 @@ static bool is_settled_before(struct job *j)
 
 static int do_swap(struct job *j)
 {
+        const char *path = j->d ? j->d->d.path : j->e->source;
+
+        if (blkup_cold_is_swapped_on(j->c, path)) {
+                j->step.state = BLKUP_COLDPLUG_ALREADY;
+                return 0;
+        }
         /* Read-only, removable, held, hibernated: what is swapped would be written there. */
         if (j->bar != BLKUP_COLDPLUG_FREE) {
                 refuse(j);
                 return -EPERM;
         }
-        return blkup_cold_swap_on(j->c, j->d ? j->d->d.path : j->e->source, j->d, j->e->options, &j->step);
+        return blkup_cold_swap_on(j->c, path, j->d, j->e->options, &j->step);
+}
+
+/* None of several that were for its mount point's place has come. */
+static bool lacks_parent(struct job *j)
+{
+        size_t parent;
+        bool does;
+
+        (void) pthread_mutex_lock(&j->c->lock);
+        does = blkup_cold_lacks_parent(j->c, j->cold, &parent);
+        (void) pthread_mutex_unlock(&j->c->lock);
+        if (does) {
+                j->step.state = BLKUP_COLDPLUG_SKIPPED;
+                blkup_cold_say(&j->step, "needs %s, which failed", j->c->entries[parent].target);
+        }
+        return does;
 }
 
 int blkup_cold_run_mount(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
@@ -519,7 +622,9 @@ int blkup_cold_run_mount(struct blkup_pool *p, uint32_t node, unsigned worker, v
 
         (void) p;
         if (!is_settled_before(&j)) {
-                if (j.e->kind == BLKUP_COLDPLUG_SWAP) {
+                if (lacks_parent(&j)) {
+                        r = -ECANCELED;
+                } else if (j.e->kind == BLKUP_COLDPLUG_SWAP) {
                         r = do_swap(&j);
                 } else if (is_barred(&j)) {
                         refuse(&j);

@@ -87,7 +87,7 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
 }
 
 /* /proc/swaps calls a device as whoever called swapon did. */
-static bool is_active(const struct blkup_coldplug *c, const char *path)
+bool blkup_cold_is_swapped_on(const struct blkup_coldplug *c, const char *path)
 {
         struct blkup_swaps *t = NULL;
         struct stat own, st;
@@ -191,8 +191,6 @@ int blkup_cold_swap_on(struct blkup_coldplug *c, const char *path, const struct 
         size_t bad_len;
         int flags = 0, r = 0;
 
-        if (is_active(c, path))
-                return answer(step, BLKUP_COLDPLUG_ALREADY, 0);
         if (parse_options(options, &flags, &bad, &bad_len) < 0) {
                 blkup_cold_say(step, "%.*s: pri= is a number from -1 to %d, discard= is once or pages",
                                (int) bad_len, bad, MAX_PRIORITY);
@@ -223,7 +221,7 @@ int blkup_cold_swap_on(struct blkup_coldplug *c, const char *path, const struct 
                 return answer(step, BLKUP_COLDPLUG_WOULD, 0);
         r = c->ops.swap(c->ops.to, path, flags);
         /* Another line, or another program, was faster. */
-        if (r == -EBUSY && is_active(c, path))
+        if (r == -EBUSY && blkup_cold_is_swapped_on(c, path))
                 return answer(step, BLKUP_COLDPLUG_ALREADY, 0);
         if (r < 0) {
                 explain(path, r, why, sizeof(why));

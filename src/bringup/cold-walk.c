@@ -28,6 +28,7 @@ struct blkup_cold_device *blkup_cold_device_free(struct blkup_cold_device *d)
                 free(d->part_label);
                 free(d->dm_name);
                 free(d->dm_uuid);
+                free(d->file);
                 (void) blkup_lvm_text_free(d->lvm);
                 free(d);
         }
@@ -163,6 +164,7 @@ int blkup_cold_add_image(struct blkup_coldplug *c, const char *path, size_t *ret
                 return -ENOMEM;
         d->d.path = strdup(path);
         d->d.is_image = true;
+        d->file = realpath(path, NULL);
         /* One that is not there fails when it is probed, and is named. */
         if (stat(path, &st) == 0 && S_ISBLK(st.st_mode)) {
                 d->d.is_image = false;

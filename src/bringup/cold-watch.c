@@ -389,10 +389,8 @@ static bool have_all_ended(struct blkup_coldplug *c)
                 is_new = false;
                 for (size_t i = 0; i < c->n_entries; i++) {
                         const struct blkup_cold_entry *cold = &c->cold[i];
-                        bool does = !cold->is_located;
+                        bool does = !cold->is_located || blkup_cold_has_to_wait(c, cold, waits);
 
-                        for (size_t k = 0; k < cold->n_needs && !does; k++)
-                                does = !(cold->needs[k] & BLKUP_COLD_NEEDS_ORDER) && waits[cold->needs[k]];
                         is_new = is_new || (does && !waits[i]);
                         waits[i] = does;
                 }

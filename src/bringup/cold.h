@@ -47,6 +47,7 @@ struct blkup_cold_device {
         struct blkup_lvm_text *lvm;           /* of a member of a volume group; NULL: unreadable, or none */
         const struct blkup_cold_set *lvm_set; /* that it belongs to */
         char *dm_name, *dm_uuid;
+        char *file;     /* of an image: its path without links; NULL: not known */
         bool has_owner; /* an entry finishes and checks it */
         size_t owner;
         char *uuid_sub, *part_uuid, *part_label;
@@ -59,12 +60,14 @@ struct blkup_cold_entry {
         size_t index;
         char *types;
         uint32_t locate_node, order_node, finish_node, check_node, mount_node;
+        uint32_t parents_node;  /* BLKUP_POOL_NONE: it needs none of several */
         uint64_t circumstances; /* under which it was decided; see cold-again.c */
         uint64_t others;        /* causes besides, as many as there were when it had ended */
         bool has_others;
         uint64_t decided_ns;
         bool is_broken;      /* its nodes could not be made: try that again */
         bool is_ended;       /* what the pool knows of its end has been taken over */
+        bool is_found;       /* somebody has mounted what had failed here */
         bool is_seen;        /* it was mounted at its place the last time that anybody looked */
         bool is_users;       /* somebody has unmounted it: it is left alone */
         bool is_carried_off; /* what it was mounted below has been taken away by us */
@@ -72,10 +75,16 @@ struct blkup_cold_entry {
         bool is_tried, is_located, is_pending;
         int locate_error;
         bool is_told;
-        size_t *needs; /* entries whose mounts come before, with NEEDS_ORDER where that is all */
+        /* Entries whose mounts come before, with NEEDS_ORDER where that is all, and with NEEDS_ANY where
+         * another for the same place does as well, or where it may be left out. */
+        size_t *needs;
         size_t n_needs;
+        size_t twin; /* the first entry for the same place; SIZE_MAX: itself */
+        bool waits_for_parents;
 };
 #define BLKUP_COLD_NEEDS_ORDER ((size_t) 1 << (sizeof(size_t) * 8 - 1))
+#define BLKUP_COLD_NEEDS_ANY   ((size_t) 1 << (sizeof(size_t) * 8 - 2))
+#define BLKUP_COLD_NEEDS_INDEX (BLKUP_COLD_NEEDS_ANY - 1)
 
 /* Something made of members. */
 struct blkup_cold_set {
@@ -279,6 +288,7 @@ BLKUP_MUST_CHECK int blkup_cold_add_node(struct blkup_coldplug *c, const char *n
                                          uint64_t timeout_ns, blkup_pool_fn *run, void *arg,
                                          void (*drop)(void *arg), const uint32_t *wait_for, uint32_t *ret);
 void blkup_cold_drop_run(void *run);
+void blkup_cold_drop_entry(void *entry);
 /* The nodes of an entry, once more; with the lock. Those before are forgotten. */
 BLKUP_MUST_CHECK int blkup_cold_rearm(struct blkup_coldplug *c, size_t entry);
 /* Has the chain of an entry ended? Then what only the pool knows of it is taken over. With the lock. */
@@ -431,6 +441,17 @@ BLKUP_MUST_CHECK int blkup_cold_order_mounts(struct blkup_coldplug *c);
 /* fs_passno: of those that are there when `settled` ends, all of one number before the next. One point a
  * number keeps the edges few. */
 BLKUP_MUST_CHECK int blkup_cold_order_passes(struct blkup_coldplug *c, uint32_t settled);
+/* For who needs one of several: a node that waits until one of them is located, or none will be. */
+BLKUP_MUST_CHECK int blkup_cold_add_parents(struct blkup_coldplug *c, struct blkup_cold_entry *cold);
+/* Those for whom one has been located, with the lock. */
+void blkup_cold_let_children_go(struct blkup_coldplug *c);
+/* Is none of several mounted that it needs one of? *ret: one of them. With the lock. */
+bool blkup_cold_lacks_parent(struct blkup_coldplug *c, const struct blkup_cold_entry *cold, size_t *ret);
+/* Has it to wait for one that does? waits_too: one an entry. With the lock. */
+bool blkup_cold_has_to_wait(const struct blkup_coldplug *c, const struct blkup_cold_entry *cold,
+                            const bool *waits_too);
+/* Does --only name the entry by what stands in its line? */
+bool blkup_cold_is_named(const struct blkup_coldplug *c, size_t entry);
 /* An entry whose device is known: which others that are there come before it. */
 void blkup_cold_order(struct blkup_coldplug *c, struct blkup_cold_entry *cold);
 
@@ -457,6 +478,9 @@ void blkup_cold_locate_pending(struct blkup_coldplug *c);
 
 /* cold-copies.c; with the lock. */
 /* Of one type, and with one UUID: of members the same one. */
+/* Is it the loop device over an image? */
+bool blkup_cold_is_loop_of(const struct blkup_coldplug *c, uint32_t dev_major, uint32_t dev_minor,
+                           const struct blkup_cold_device *image);
 bool blkup_cold_is_copy(const struct blkup_cold_device *a, const struct blkup_cold_device *b);
 /* d has answered: does another one that is in use carry the same? */
 void blkup_cold_note_copies(struct blkup_coldplug *c, const struct blkup_cold_device *d);
@@ -492,9 +516,10 @@ void blkup_cold_free_probers_if_last(struct blkup_coldplug *c);
 
 /* cold-steps.c */
 blkup_pool_fn blkup_cold_run_finish, blkup_cold_run_check, blkup_cold_run_mount;
-/* Is a device mounted anywhere, or at the place of the entry? Both with the lock. */
+/* Is a device mounted anywhere, or at the place of the entry (or_below: or under what is there)? Both with
+ * the lock. */
 bool blkup_cold_is_there(const struct blkup_coldplug *c, const struct blkup_cold_device *d);
-bool blkup_cold_is_at_place(const struct blkup_coldplug *c, size_t entry);
+bool blkup_cold_is_at_place(const struct blkup_coldplug *c, size_t entry, bool or_below);
 /* Is a device mounted, by its number? Without the lock. */
 bool blkup_cold_is_mounted(struct blkup_coldplug *c, uint32_t dev_major, uint32_t dev_minor);
 /* Was all of it well? */
@@ -505,6 +530,8 @@ bool blkup_cold_is_good(const struct blkup_coldplug_entry *e);
 BLKUP_MUST_CHECK int blkup_cold_swap_on(struct blkup_coldplug *c, const char *path,
                                         const struct blkup_cold_device *d, const char *options,
                                         struct blkup_coldplug_step *step);
+/* Is it in use for swap already? */
+bool blkup_cold_is_swapped_on(const struct blkup_coldplug *c, const char *path);
 BLKUP_MUST_CHECK int blkup_cold_machine_swap(void *to, const char *path, int flags);
 
 /* cold-machine.c: the ops of the machine itself. */

@@ -151,7 +151,7 @@ static void drop_device(void *arg)
         (void) blkup_coldplug_unref(c);
 }
 
-static void drop_entry(void *arg)
+void blkup_cold_drop_entry(void *arg)
 {
         (void) blkup_coldplug_unref(((struct blkup_cold_entry *) arg)->run);
 }
@@ -323,6 +323,7 @@ static int run_locate(struct blkup_pool *p, uint32_t node, unsigned worker, void
                 cold->is_pending = true;
                 r = BLKUP_POOL_PENDING;
         }
+        blkup_cold_let_children_go(c);
         (void) pthread_mutex_unlock(&c->lock);
         return r;
 }
@@ -350,21 +351,22 @@ static int add_entry(struct blkup_coldplug *c, struct blkup_cold_entry *cold, co
         uint64_t limit = blkup_cold_device_ns(c);
         int r;
 
-        r = blkup_cold_add_node(c, name, 1, 0, run_locate, cold, drop_entry, settled, &cold->locate_node);
+        r = blkup_cold_add_node(c, name, 1, 0, run_locate, cold, blkup_cold_drop_entry, settled,
+                                &cold->locate_node);
         if (r == 0)
-                r = blkup_cold_add_node(c, name, 1, 0, run_order, cold, drop_entry, &cold->locate_node,
-                                        &cold->order_node);
+                r = blkup_cold_add_node(c, name, 1, 0, run_order, cold, blkup_cold_drop_entry,
+                                        &cold->locate_node, &cold->order_node);
         if (r == 0)
                 r = blkup_cold_add_node(c, name, COST_FINISH_NS,
                                         c->s.finish == BLKUP_COLDPLUG_FINISH_ALWAYS ? 0 : limit,
-                                        blkup_cold_run_finish, cold, drop_entry, &cold->order_node,
+                                        blkup_cold_run_finish, cold, blkup_cold_drop_entry, &cold->order_node,
                                         &cold->finish_node);
         if (r == 0)
                 r = blkup_cold_add_node(c, name, e->passno > 0 ? COST_CHECK_NS : 1, 0, blkup_cold_run_check,
-                                        cold, drop_entry, &cold->finish_node, &cold->check_node);
+                                        cold, blkup_cold_drop_entry, &cold->finish_node, &cold->check_node);
         if (r == 0)
-                r = blkup_cold_add_node(c, name, COST_MOUNT_NS, limit, blkup_cold_run_mount, cold, drop_entry,
-                                        &cold->check_node, &cold->mount_node);
+                r = blkup_cold_add_node(c, name, COST_MOUNT_NS, limit, blkup_cold_run_mount, cold,
+                                        blkup_cold_drop_entry, &cold->check_node, &cold->mount_node);
         return r;
 }
 
@@ -381,6 +383,7 @@ static void release(struct blkup_coldplug *c, uint32_t *node)
 static void forget_chain(struct blkup_coldplug *c, struct blkup_cold_entry *cold)
 {
         release(c, &cold->mount_node);
+        release(c, &cold->parents_node);
         release(c, &cold->check_node);
         release(c, &cold->finish_node);
         release(c, &cold->order_node);
@@ -411,6 +414,7 @@ int blkup_cold_rearm(struct blkup_coldplug *c, size_t i)
         free(cold->place);
         cold->place = NULL;
         cold->is_located = cold->is_pending = cold->is_told = cold->is_ended = cold->is_seen = false;
+        cold->waits_for_parents = false;
         cold->is_carried_off = cold->is_broken = cold->has_others = false;
         cold->locate_error = 0;
         forget_chain(c, cold);
@@ -423,12 +427,14 @@ int blkup_cold_rearm(struct blkup_coldplug *c, size_t i)
                 size_t on = cold->needs[k];
 
                 /* One that could not be made is tried again itself. */
-                if ((on & BLKUP_COLD_NEEDS_ORDER) || c->cold[on].mount_node == BLKUP_POOL_NONE)
+                if ((on & ~BLKUP_COLD_NEEDS_INDEX) || c->cold[on].mount_node == BLKUP_POOL_NONE)
                         continue;
                 r = blkup_pool_depend(c->pool, cold->mount_node, c->cold[on].mount_node, BLKUP_POOL_NEEDS);
                 if (r == -EBUSY)
                         r = 0; /* the one before has failed: it is skipped */
         }
+        if (r == 0)
+                r = blkup_cold_add_parents(c, cold);
         if (r < 0) {
                 cold->is_broken = true;
                 forget_chain(c, cold);

@@ -64,6 +64,58 @@ static uint64_t cost_of(const char *types)
         return 200000;
 }
 
+/* The part of its file system that a path shows, as the table would have it if that were mounted. */
+static const struct blkup_mount *part_of(const struct blkup_mountinfo *t, const char *path,
+                                         char ret[2 * PATH_MAX])
+{
+        const struct blkup_mount *m = NULL;
+        size_t longest = 0;
+
+        for (size_t i = 0; t && i < t->n; i++) {
+                size_t n = strlen(t->mounts[i].target);
+
+                if (n >= longest && blkup_mount_is_below(path, t->mounts[i].target, true)) {
+                        m = &t->mounts[i];
+                        longest = n;
+                }
+        }
+        if (!m)
+                return NULL;
+        m = blkup_mountinfo_by_target(t, m->target);
+        (void) snprintf(ret, 2 * PATH_MAX, "%s%s%s", strcmp(m->root, "/") == 0 ? "" : m->root,
+                        longest > 1 || path[longest] == '\0' || path[1] == '\0' ? "" : "/", path + longest);
+        if (!*ret)
+                memcpy(ret, "/", 2);
+        return m;
+}
+
+bool blkup_mount_is_bound(const struct blkup_mountinfo *t, const char *source, const char *target)
+{
+        const struct blkup_mount *m = blkup_mountinfo_by_target(t, target), *of, *below;
+        char root[2 * PATH_MAX];
+
+        /* To itself: what is mounted there is its own place, unless that lies on one more of the same. Ends:
+         * as below. */
+        for (size_t i = 0; strcmp(source, target) == 0 && m && i < t->n && strcmp(m->target, target) == 0;
+             i++) {
+                below = blkup_mountinfo_by_id(t, m->parent_id);
+                if (below && below->dev_major == m->dev_major && below->dev_minor == m->dev_minor)
+                        return true;
+                m = below;
+        }
+        if (strcmp(source, target) == 0)
+                return false;
+        of = m ? part_of(t, source, root) : NULL;
+        /* Ends: each turn goes to a mount further down, and there are so many. */
+        for (size_t i = 0; of && m && i < t->n && strcmp(m->target, target) == 0; i++) {
+                if (m->dev_major == of->dev_major && m->dev_minor == of->dev_minor &&
+                    strcmp(m->root, root) == 0)
+                        return true;
+                m = blkup_mountinfo_by_id(t, m->parent_id);
+        }
+        return false;
+}
+
 /* Is what the request asks for there already? */
 static bool is_mounted(const struct run *run, size_t i)
 {
@@ -71,7 +123,7 @@ static bool is_mounted(const struct run *run, size_t i)
         const struct blkup_mount_vertex *v = &run->graph->v[i];
         const struct blkup_mount_request *q = &run->q[i];
         const struct blkup_mount *m;
-        struct stat a, b;
+        struct stat a;
 
         if (!v->target)
                 return false;
@@ -79,8 +131,7 @@ static bool is_mounted(const struct run *run, size_t i)
         if (!m)
                 return false;
         if (v->is_bind)
-                return v->places[0] && stat(v->places[0], &a) == 0 && stat(v->target, &b) == 0 &&
-                       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+                return v->places[0] && blkup_mount_is_bound(t, v->places[0], v->target);
         if (v->rdev && m->dev_major)
                 return makedev(m->dev_major, m->dev_minor) == v->rdev;
         if (v->rdev)

@@ -15,7 +15,8 @@ static const char why_source[] = "its source lies there";
 static const char why_same_target[] = "the same mount point: file order";
 static const char why_same_device[] = "the same device: file order";
 static const char why_bind[] = "a bind and a mount below its source: file order";
-static const char why_asked[] = "x-systemd option";
+static const char why_asked[] = "x-systemd.requires";
+static const char why_asked_order[] = "x-systemd.after or .before: order only";
 
 static int add_place(struct blkup_mount_vertex *v, const char *path)
 {
@@ -165,14 +166,22 @@ static int waits_for(const struct blkup_mount_graph *g, size_t from, size_t to, 
         return 0;
 }
 
+static bool is_need(const char *why)
+{
+        return why == why_below || why == why_source || why == why_asked;
+}
+
 static int push_edge(struct blkup_mount_graph *g, size_t i, size_t on, const char *why)
 {
         struct blkup_mount_vertex *v = &g->v[i];
         int r;
 
         for (size_t k = 0; k < v->n_edges; k++)
-                if (v->edges[k].on == on)
+                if (v->edges[k].on == on) {
+                        if (!is_need(v->edges[k].why) && is_need(why))
+                                v->edges[k].why = why;
                         return 0;
+                }
         r = blkup_host_reserve((void **) &v->edges, &v->edge_cap, v->n_edges, sizeof(*v->edges), MAX_EDGES);
         if (r == 0)
                 v->edges[v->n_edges++] = (struct blkup_mount_edge){ on, why };
@@ -298,8 +307,8 @@ static int add_asked(struct blkup_mount_graph *g, const struct blkup_mount_reque
                         unit_to_path(value, path, sizeof(path));
                         for (size_t j = 0; r == 0 && path[0] && j < g->n; j++)
                                 if (j != i && g->v[j].target && strcmp(g->v[j].target, path) == 0)
-                                        r = k == 2 ? add_soft(g, j, i, why_asked)
-                                                   : add_soft(g, i, j, why_asked);
+                                        r = k == 2 ? add_soft(g, j, i, why_asked_order)
+                                                   : add_soft(g, i, j, k == 1 ? why_asked : why_asked_order);
                 }
         blkup_mount_options_free(&o);
         return r;
@@ -355,6 +364,18 @@ size_t blkup_mount_graph_needs(const struct blkup_mount_graph *g, size_t i, size
         for (size_t k = 0; k < g->v[i].n_edges && k < cap; k++)
                 ret[k] = g->v[i].edges[k].on;
         return g->v[i].n_edges;
+}
+
+bool blkup_mount_graph_is_need(const struct blkup_mount_graph *g, size_t i, size_t j)
+{
+        const char *why = blkup_mount_graph_why(g, i, j);
+
+        return why && is_need(why);
+}
+
+bool blkup_mount_graph_is_same_place(const struct blkup_mount_graph *g, size_t i, size_t j)
+{
+        return g->v[i].target && g->v[j].target && strcmp(g->v[i].target, g->v[j].target) == 0;
 }
 
 const char *blkup_mount_graph_why(const struct blkup_mount_graph *g, size_t i, size_t j)

@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 
+struct blkup_mountinfo;
+
 /* "UUID=x" in two; false: no tag. The name is a constant, the value lies in source. */
 bool blkup_mount_split_tag(const char *source, const char **ret_name, const char **ret_value);
 
@@ -22,5 +24,8 @@ bool blkup_mount_is_read_only_type(const char *type);
 
 /* A type whose file system is the kernel's and for which nobody has a mount.TYPE. */
 bool blkup_mount_is_plain_type(const char *type);
+
+/* Is source, a file or a folder, bound at target already, as t has it? Both canonical. */
+bool blkup_mount_is_bound(const struct blkup_mountinfo *t, const char *source, const char *target);
 
 #endif

@@ -594,6 +594,49 @@ static void a_parent_comes(void **state)
         stop(&s);
 }
 
+/* An order, another line for its parent's place, a parent that --only leaves out: the absent keep nobody. */
+static void the_absent_keep_nobody(void **state)
+{
+        static const char two[] = UUID("07") " /plain ext4 nofail,x-systemd.before=/b 0 0\n" UUID(
+                "08") " /plain ext4 nofail 0 0\n" UUID("02") " /plain/child ext4 defaults 0 0\n";
+        static const char one[] =
+                UUID("07") " /plain ext4 nofail 0 0\n" UUID("02") " /plain/child ext4 defaults 0 0\n";
+        static const char order[] = UUID("07") " /plain ext4 nofail,x-systemd.before=/b 0 0\n" UUID(
+                "01") " /b ext4 defaults 0 0\n" UUID("02") " /c ext4 x-systemd.after=/plain 0 0\n";
+        static const char *const only[] = { UUID("02") };
+        struct stay s;
+
+        (void) state;
+        start(&s, order, "");
+        set_content(&s.w, 1, EXT4, 2);
+        plug(&s.w, 0, false);
+        plug(&s.w, 1, false);
+        go(&s);
+        assert_true(wait_until(&s.w, &s.w.ready, 2));
+        stop(&s);
+
+        start(&s, two, "");
+        set_content(&s.w, 0, EXT4, 8);
+        set_content(&s.w, 1, EXT4, 2);
+        plug(&s.w, 1, false);
+        go(&s);
+        assert_true(wait_until(&s.w, &s.w.settled, 1));
+        assert_int_equal(read_one(&s.w, &s.w.ready), 0);
+        plug(&s.w, 0, true);
+        assert_true(wait_until(&s.w, &s.w.ready, 2));
+        assert_int_equal(read_one(&s.w, &s.w.failed), 0);
+        stop(&s);
+
+        start(&s, one, "");
+        s.x.s.only = only;
+        s.x.s.n_only = 1;
+        set_content(&s.w, 1, EXT4, 2);
+        plug(&s.w, 1, false);
+        go(&s);
+        assert_true(wait_until(&s.w, &s.w.ready, 1));
+        stop(&s);
+}
+
 static void it_answers_after_all(void **state)
 {
         struct stay s;
@@ -833,6 +876,7 @@ int main(void)
                 cmocka_unit_test(a_copy_comes_later),
                 cmocka_unit_test(a_copy_of_a_member),
                 cmocka_unit_test(a_parent_comes),
+                cmocka_unit_test(the_absent_keep_nobody),
                 cmocka_unit_test(it_answers_after_all),
                 cmocka_unit_test(what_somebody_unmounts_stays_so),
                 cmocka_unit_test(settled_is_the_last_word),

@@ -145,6 +145,9 @@ static void test_asked_for(void **state)
         assert_int_equal(blkup_mount_graph_new(mounter, q, 5, &g), 0);
         assert_true(needs(g, 0, 1) && needs(g, 1, 2) && needs(g, 3, 2) && needs(g, 3, 0));
         assert_true(needs(g, 4, 0) && needs(g, 4, 1));
+        /* What is before or after is order: nobody fails with it. */
+        assert_false(blkup_mount_graph_is_need(g, 0, 1) || blkup_mount_graph_is_need(g, 3, 2));
+        assert_true(blkup_mount_graph_is_need(g, 3, 0) && blkup_mount_graph_is_need(g, 4, 0));
         blkup_mount_graph_free(g);
 }
 
