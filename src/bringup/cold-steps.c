@@ -181,7 +181,7 @@ bool blkup_cold_is_at_place(const struct blkup_coldplug *c, size_t i, bool or_be
                              c->cold[i].types, or_below);
 }
 
-static bool is_mounted_here(const struct job *j)
+static bool is_mounted_in_table(const struct job *j)
 {
         /* The table has no links; nobody else waits for what this path leads to. */
         BLKUP_CLEANUP_FREE char *place = j->c->root || !j->e->target ? NULL : realpath(j->e->target, NULL);
@@ -193,7 +193,27 @@ static bool is_mounted_here(const struct job *j)
         return is;
 }
 
-static bool has_option(const struct blkup_coldplug_entry *e, const char *name);
+/* What the table tells may be of the device that had this number before, and unmounted since it was read. */
+static bool is_mounted_here(const struct job *j)
+{
+        struct blkup_mountinfo *now = NULL;
+
+        if (!is_mounted_in_table(j))
+                return false;
+        if (blkup_mountinfo_load(j->c->root, &now, NULL) == 0) {
+                (void) pthread_mutex_lock(&j->c->lock);
+                blkup_cold_take_mounts(j->c, now);
+                (void) pthread_mutex_unlock(&j->c->lock);
+        }
+        return is_mounted_in_table(j);
+}
+
+static bool has_option(const struct blkup_coldplug_entry *e, const char *name)
+{
+        struct blkup_fstab_entry line = { .options = e->options };
+
+        return blkup_fstab_has_option(&line, name);
+}
 
 /* The table tells which file system is there, not by what path it was bound. */
 static bool is_bound_here(const struct job *j)
@@ -217,13 +237,6 @@ static bool is_bound_here(const struct job *j)
         is = blkup_mount_is_bound(now, source, target);
         blkup_mountinfo_free(now);
         return is;
-}
-
-static bool has_option(const struct blkup_coldplug_entry *e, const char *name)
-{
-        struct blkup_fstab_entry line = { .options = e->options };
-
-        return blkup_fstab_has_option(&line, name);
 }
 
 static void refuse(struct job *j)
