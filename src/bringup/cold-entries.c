@@ -12,6 +12,8 @@
 #include "bringup/cold.h"
 #include "mount/names.h"
 
+#define MAX_NAMED 4u
+
 static char *copy(const char *s)
 {
         return s ? strdup(s) : NULL;
@@ -431,9 +433,28 @@ static bool is_aside(const struct blkup_coldplug *c, struct blkup_coldplug_entry
         return true;
 }
 
+/* Those that might be what is looked for: nobody knows what is on them. */
+static void name_unread(const struct blkup_coldplug *c, char *text, size_t cap)
+{
+        size_t n = 0, used = 0;
+
+        *text = '\0';
+        for (size_t i = 0; i < c->n_devices; i++) {
+                const struct blkup_cold_device *d = c->devices[i];
+
+                if (d->d.is_image || !blkup_cold_is_here(d) || d->d.probe.state == BLKUP_COLDPLUG_DONE)
+                        continue;
+                if (n++ < MAX_NAMED && used < cap)
+                        used += (size_t) snprintf(text + used, cap - used, "%s%s",
+                                                  n > 1 ? ", " : "; not read: ", d->d.path);
+        }
+        if (n > MAX_NAMED && used < cap)
+                (void) snprintf(text + used, cap - used, " and %zu more", n - MAX_NAMED);
+}
+
 bool blkup_cold_locate(struct blkup_coldplug *c, size_t index)
 {
-        char held[512];
+        char held[512], unread[512];
         struct blkup_coldplug_entry *e = &c->entries[index];
         struct blkup_cold_entry *cold = &c->cold[index];
         struct blkup_coldplug_step *s = &e->steps[BLKUP_COLDPLUG_PROBE];
@@ -485,7 +506,10 @@ bool blkup_cold_locate(struct blkup_coldplug *c, size_t index)
         if (blkup_cold_may_come(c))
                 return false;
         blkup_cold_explain_held(c, held, sizeof(held));
-        blkup_cold_say(s, "no device is or carries %s%s%s", e->source, *held ? "; " : "", held);
+        *unread = '\0';
+        if (is_tag)
+                name_unread(c, unread, sizeof(unread));
+        blkup_cold_say(s, "no device is or carries %s%s%s%s", e->source, *held ? "; " : "", held, unread);
         return decide(c, index, -ENOENT);
 }
 

@@ -502,6 +502,30 @@ static bool is_barred(const struct job *j)
                j->bar != BLKUP_COLDPLUG_HIBERNATED;
 }
 
+/* In a dry run: what this lies on would be mounted, so nobody can see yet whether it is there. */
+static bool is_out_of_sight(struct job *j, int error)
+{
+        const char *on = NULL;
+
+        if (!j->c->s.dry_run || error != -ENOENT)
+                return false;
+        (void) pthread_mutex_lock(&j->c->lock);
+        for (size_t k = 0; k < j->cold->n_needs && !on; k++) {
+                const struct blkup_coldplug_entry *e =
+                        &j->c->entries[j->cold->needs[k] & BLKUP_COLD_NEEDS_INDEX];
+
+                if (!(j->cold->needs[k] & BLKUP_COLD_NEEDS_ORDER) &&
+                    e->steps[BLKUP_COLDPLUG_MOUNT].state == BLKUP_COLDPLUG_WOULD)
+                        on = e->target;
+        }
+        (void) pthread_mutex_unlock(&j->c->lock);
+        if (!on)
+                return false;
+        j->step.state = BLKUP_COLDPLUG_WOULD;
+        blkup_cold_say(&j->step, "if it is there: %s is not mounted yet", on);
+        return true;
+}
+
 static bool is_list(const char *types)
 {
         return types && (strchr(types, ',') || strncmp(types, "no", 2) == 0) && strcmp(types, "none") != 0;
@@ -564,6 +588,12 @@ static int do_mount(struct job *j, struct blkup_mount_result *m)
                 m->reason = BLKUP_MOUNT_REASON_NONE;
                 m->error = r = 0;
         }
+        if (is_out_of_sight(j, r)) {
+                m->outcome = BLKUP_MOUNT_DONE;
+                m->reason = BLKUP_MOUNT_REASON_NONE;
+                m->error = 0;
+                return 0;
+        }
         j->step.state = state_of(m);
         if (r == 0 && j->c->s.dry_run && m->outcome == BLKUP_MOUNT_DONE)
                 j->step.state = BLKUP_COLDPLUG_WOULD;
@@ -597,6 +627,7 @@ static bool is_settled_before(struct job *j)
 static int do_swap(struct job *j)
 {
         const char *path = j->d ? j->d->d.path : j->e->source;
+        int r;
 
         if (blkup_cold_is_swapped_on(j->c, path)) {
                 j->step.state = BLKUP_COLDPLUG_ALREADY;
@@ -607,7 +638,8 @@ static int do_swap(struct job *j)
                 refuse(j);
                 return -EPERM;
         }
-        return blkup_cold_swap_on(j->c, path, j->d, j->e->options, &j->step);
+        r = blkup_cold_swap_on(j->c, path, j->d, j->e->options, &j->step);
+        return is_out_of_sight(j, r) ? 0 : r;
 }
 
 /* None of several that were for its mount point's place has come. */

@@ -39,6 +39,11 @@ lines=$(wc -l <fstab)
 ours() { grep -F " $work/at/" /proc/self/mountinfo; }
 ready() { jq '[.entries[] | select(.ready)] | length' out.json; }
 
+coldplug -T fstab --ignore-hibernation --dry-run
+is 'dry run' "$(ready)" "$lines"
+has 'dry run: a folder on what is not mounted yet' "$(entry "$work/at/p/folder" .mount.text)" "$work/at/p is not mounted yet"
+no_if 'dry run: nothing is mounted' ours
+
 # The devices of others may be broken: that is no matter of these lines, and costs the exit status its 0.
 coldplug -T fstab --ignore-hibernation
 is 'all' "$(ready)" "$lines"
