@@ -119,11 +119,13 @@ LABEL=new-$tag $work/at/two ext4 defaults 0 0
 END
 start_watch
 tells 'mounted to go' ".event == \"ready\" and .target == \"$work/at/two\""
-kill -STOP "$watcher"
+# The work is done by a child.
+worker=$(pgrep -P "$watcher")
+kill -STOP "$worker"
 detach "$two" # goes with its mount
 umount at/two
 mount -t tmpfs "somebodys-$tag" at/two
-kill -CONT "$watcher"
+kill -CONT "$worker"
 tells 'it goes' ".event == \"gone\" and .device == \"$two\""
 sleep 0.5
 is 'what is somebody else'"'"'s stays' "$(findmnt -n -o SOURCE at/two)" "somebodys-$tag"
