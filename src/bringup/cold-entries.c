@@ -382,6 +382,17 @@ static bool may_own(const struct blkup_coldplug_entry *e, const struct blkup_col
         return e->kind != BLKUP_COLDPLUG_SWAP || (d->d.type && strcmp(d->d.type, "swap") == 0);
 }
 
+/* Of lines for one device that which wants it checked, as long as none of them has gone on. */
+static bool becomes_owner(const struct blkup_coldplug *c, size_t index, const struct blkup_cold_device *d)
+{
+        const struct blkup_coldplug_entry *e = &c->entries[index];
+
+        if (!may_own(e, d))
+                return false;
+        return !d->has_owner || (e->passno > 0 && !e->is_left_out && c->entries[d->owner].passno <= 0 &&
+                                 !c->cold[d->owner].is_ordered);
+}
+
 /* The device is known: has it answered? */
 static bool decide_device(struct blkup_coldplug *c, size_t index)
 {
@@ -414,7 +425,7 @@ static bool decide_device(struct blkup_coldplug *c, size_t index)
                 }
         }
         if (d->d.probe.state == BLKUP_COLDPLUG_DONE) {
-                if (!d->has_owner && may_own(e, d)) {
+                if (becomes_owner(c, index, d)) {
                         d->has_owner = true;
                         d->owner = index;
                 }

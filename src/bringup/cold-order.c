@@ -80,6 +80,7 @@ static void order_behind_same_device(struct blkup_coldplug *c, const struct blku
 
 void blkup_cold_order(struct blkup_coldplug *c, struct blkup_cold_entry *cold)
 {
+        cold->is_ordered = true;
         order_as_in_file(c, cold);
         order_behind_same_device(c, cold);
         order_on_device(c, cold);

@@ -81,6 +81,7 @@ struct blkup_cold_entry {
         size_t n_needs;
         size_t twin; /* the first entry for the same place; SIZE_MAX: itself */
         bool waits_for_parents;
+        bool is_ordered; /* who it waits for beside its own stages is known */
 };
 #define BLKUP_COLD_NEEDS_ORDER ((size_t) 1 << (sizeof(size_t) * 8 - 1))
 #define BLKUP_COLD_NEEDS_ANY   ((size_t) 1 << (sizeof(size_t) * 8 - 2))

@@ -414,7 +414,7 @@ int blkup_cold_rearm(struct blkup_coldplug *c, size_t i)
         free(cold->place);
         cold->place = NULL;
         cold->is_located = cold->is_pending = cold->is_told = cold->is_ended = cold->is_seen = false;
-        cold->waits_for_parents = false;
+        cold->waits_for_parents = cold->is_ordered = false;
         cold->is_carried_off = cold->is_broken = cold->has_others = false;
         cold->locate_error = 0;
         forget_chain(c, cold);

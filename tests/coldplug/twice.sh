@@ -92,6 +92,16 @@ for ((i = 0; i < 8; i++)); do
         umount at/p at/own
 done
 
+# The first line wants no check, the second does.
+cat >fstab <<END
+LABEL=a-$tag $work/at/p ext4 defaults 0 0
+LABEL=a-$tag $work/at/other ext4 defaults 0 2
+END
+coldplug -T fstab --ignore-hibernation
+is 'one device, a check' "$(jq -r '[.entries[].check.state] | join(", ")' out.json)" 'nothing to do, done'
+is 'one device, a check: ready' "$(ready)" 2
+umount at/p at/other
+
 # A parent that failed, and is mounted by hand then.
 cat >fstab <<END
 LABEL=a-$tag $work/at/p ext4 no-such-option 0 0
