@@ -554,11 +554,22 @@ static unsigned count_at_first(void)
         return WAITING_WORKERS + (n < FIRST_PROBING ? FIRST_PROBING : n > MOST_PROBING ? MOST_PROBING : n);
 }
 
+/* Lines for servers and the like: whoever waits for one of them takes no place of a device. */
+static unsigned count_servers(const struct blkup_coldplug *c)
+{
+        unsigned n = 0;
+
+        for (size_t i = 0; i < c->n_entries && n < BLKUP_POOL_MAX_WORKERS; i++)
+                n += c->entries[i].source[0] != '/' && !strchr(c->entries[i].source, '=');
+        return n;
+}
+
 static int run_graph(struct blkup_coldplug *c, struct blkup_error *err)
 {
         struct blkup_pool_options o = {
                 /* More for `settled`, `watch` and `modules`: they only wait. */
-                .workers = blkup_host_limit_workers(c->s.workers ? c->s.workers : USUAL_WORKERS,
+                .workers = blkup_host_limit_workers(c->s.workers ? c->s.workers
+                                                                 : USUAL_WORKERS + count_servers(c),
                                                     FDS_OF_A_DEVICE, FDS_BESIDES) +
                            1 + 2 * (c->s.n_images == 0),
                 .at_first = count_at_first(),

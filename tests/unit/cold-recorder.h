@@ -325,6 +325,18 @@ static unsigned kill_children(void)
         return n;
 }
 
+/* Until the test is over. */
+static void hang(struct world *w)
+{
+        (void) pthread_mutex_lock(&w->lock);
+        w->hanging++;
+        while (!w->is_over)
+                (void) pthread_cond_wait(&w->go, &w->lock);
+        w->hanging--;
+        (void) pthread_cond_broadcast(&w->go);
+        (void) pthread_mutex_unlock(&w->lock);
+}
+
 static int world_open(void *to, const char *path, struct blkup_block **ret, struct blkup_error *err)
 {
         static const struct blkup_fault_rule unreadable = { .what = BLKUP_FAULT_ERROR, .is_for_good = true };
@@ -339,13 +351,7 @@ static int world_open(void *to, const char *path, struct blkup_block **ret, stru
         if (w->kills_at && strcmp(w->kills_at, d->name) == 0)
                 (void) __atomic_fetch_add(&w->n_killed, kill_children(), __ATOMIC_RELAXED);
         if (d->hangs && w->may_hang) {
-                (void) pthread_mutex_lock(&w->lock);
-                w->hanging++;
-                while (!w->is_over)
-                        (void) pthread_cond_wait(&w->go, &w->lock);
-                w->hanging--;
-                (void) pthread_cond_broadcast(&w->go);
-                (void) pthread_mutex_unlock(&w->lock);
+                hang(w);
                 return -EIO;
         }
         b = blkup_block_memory_new((uint64_t) SECTORS * 512, 512);
@@ -416,6 +422,11 @@ static int world_mount(void *to, const struct blkup_mount_request *q, struct blk
         struct world *w = to;
         char text[96];
 
+        if (w->may_hang && strncmp(q->source, "server", 6) == 0) {
+                hang(w);
+                *ret = (struct blkup_mount_result){ .outcome = BLKUP_MOUNT_FAILED, .error = -EIO };
+                return -EIO;
+        }
         (void) snprintf(text, sizeof(text), "%s %s %s %s", q->source, q->target, q->types, q->options);
         record(w, "mount", text);
         dawdle(w);

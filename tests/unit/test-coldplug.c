@@ -535,11 +535,42 @@ static void nofail_is_not_waited_for(void **state)
         end_world(&w);
 }
 
+/* More servers that do not answer than devices are worked on at a time. */
+static void servers_take_no_place(void **state)
+{
+        char text[8192];
+        size_t used = 0;
+        struct world w;
+        struct blkup_fstab *t;
+        struct blkup_coldplug_settings s = { .wait_ns = 0, .device_ns = 3000 * MS };
+        struct blkup_coldplug *c = NULL;
+        const struct blkup_coldplug_entry *e;
+
+        (void) state;
+        for (unsigned i = 0; i < 80; i++)
+                used += (size_t) snprintf(text + used, sizeof(text) - used,
+                                          "server%u:/x /s%u nfs nofail 0 0\n", i, i);
+        (void) snprintf(text + used, sizeof(text) - used, "%s", UUID("01") " /b ext4 defaults 0 2\n");
+        t = parse_fstab(text);
+        s.fstab = t;
+        start_world(&w);
+        w.may_hang = true;
+        run_once(&w, &s, &c);
+        e = entry_of(blkup_coldplug_result(c), "/b");
+        assert_true(e->is_ready);
+        assert_true(e->steps[BLKUP_COLDPLUG_MOUNT].end_ns < blkup_coldplug_result(c)->start_ns + 2900 * MS);
+        assert_false(entry_of(blkup_coldplug_result(c), "/s79")->is_ready);
+        blkup_coldplug_unref(c);
+        blkup_fstab_free(t);
+        end_world(&w);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(who_is_there_waits_for_nobody),
                 cmocka_unit_test(nofail_is_not_waited_for),
+                cmocka_unit_test(servers_take_no_place),
                 cmocka_unit_test(trouble_is_named),
                 cmocka_unit_test(nothing_in_a_dry_run),
                 cmocka_unit_test(hibernation_forbids_writes),
