@@ -261,8 +261,8 @@ static void wait_for_answers(struct blkup_coldplug *c)
 {
         uint64_t last = c->result.start_ns + LATE_MAX_NS;
 
-        /* Ends: each probe begins, since this holds one worker of several, and then ends or is late; modules
-         * are waited for until `last`. */
+        /* Ends: each probe begins, since this holds one worker of several, and then ends or is late; or there
+         * are no others, and the run is cancelled. Modules are waited for until `last`. */
         while (c->n_open > 0 || (blkup_cold_n_loading(c) > 0 && blkup_now_ns() < last)) {
                 bool is_loading = blkup_cold_n_loading(c) > 0 && blkup_now_ns() < last;
                 uint64_t until = is_loading ? 0 : wait_until(c);
@@ -275,6 +275,8 @@ static void wait_for_answers(struct blkup_coldplug *c)
                 } else if (until <= blkup_now_ns()) {
                         break;
                 }
+                if (blkup_pool_is_cancelled(c->pool))
+                        break;
                 (void) pthread_cond_timedwait(&c->changed, &c->lock, &at);
         }
 }
@@ -286,10 +288,13 @@ static int run_settled(struct blkup_pool *p, uint32_t node, unsigned worker, voi
         struct blkup_coldplug *c = arg;
         int r;
 
-        (void) p;
         (void) err;
         (void) pthread_mutex_lock(&c->lock);
         wait_for_answers(c);
+        if (blkup_pool_is_cancelled(p)) {
+                (void) pthread_mutex_unlock(&c->lock);
+                return -ECANCELED;
+        }
         c->is_settled = true;
         c->settled_ns = blkup_now_ns();
         c->settled_worker = worker;
@@ -564,6 +569,18 @@ static unsigned count_servers(const struct blkup_coldplug *c)
         return n;
 }
 
+/* There are no threads for the work: who waits for it need not. */
+static void let_all_go(void *arg)
+{
+        struct blkup_coldplug *c = arg;
+
+        (void) pthread_mutex_lock(&c->lock);
+        c->lets_go = true;
+        (void) pthread_cond_broadcast(&c->changed);
+        blkup_cold_wake(c);
+        (void) pthread_mutex_unlock(&c->lock);
+}
+
 static int run_graph(struct blkup_coldplug *c, struct blkup_error *err)
 {
         struct blkup_pool_options o = {
@@ -575,6 +592,9 @@ static int run_graph(struct blkup_coldplug *c, struct blkup_error *err)
                 .at_first = count_at_first(),
                 .doubles = true,
                 .has_timeouts = true,
+                .at_least = (c->s.n_images > 0 ? 1 : WAITING_WORKERS) + 1,
+                .is_short = let_all_go,
+                .arg = c,
         };
         int r = blkup_pool_new(&c->pool, max_nodes(c));
 

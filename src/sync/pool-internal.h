@@ -86,6 +86,7 @@ struct blkup_pool {
         unsigned n_made;                 /* ever, in this run */
         unsigned n_working, max_working; /* live ones, without the abandoned; with the caller when it works */
         unsigned most_working;           /* what max_working may grow to */
+        unsigned at_least;               /* with fewer the run cannot go on */
         unsigned n_starting;             /* made, and have not had the lock yet */
         bool is_watched; /* blkup_pool_run() watches: it makes the workers, not they each other */
         bool doubles;

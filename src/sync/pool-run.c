@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "sync/pool-internal.h"
@@ -184,8 +185,8 @@ static int make_workers(struct blkup_pool *p)
                         break;
                 any = true;
         }
-        /* As above, while one is left. */
-        if (r < 0 && p->n_working == 0)
+        /* As above, while there are enough. */
+        if (r < 0 && p->n_working < p->at_least)
                 return r;
         return any;
 }
@@ -288,6 +289,9 @@ static void *worker_main(void *arg)
 
 #define LOOK_NS UINT64_C(500000)
 #define PATIENCE_NS UINT64_C(2000000)
+/* Others may give threads back: a limit is one for all that a user, or a service, has. */
+#define SHORT_NS UINT64_C(1000000000)
+#define TRY_AGAIN_NS UINT64_C(20000000)
 
 struct growth {
         uint32_t n_left;    /* as it was at since_ns: nothing has ended from then on */
@@ -383,7 +387,8 @@ static uint64_t watch_growth(struct blkup_pool *p, struct growth *g, uint64_t no
 static int watch_run(struct blkup_pool *p)
 {
         struct growth g = { .since_ns = 0 };
-        int r = 0;
+        uint64_t short_since_ns = 0; /* 0: there are enough threads */
+        int r, failed = 0;
 
         while (p->phase == BLKUP_POOL_GOING) { /* ends: with the run */
                 uint64_t now = blkup_now_ns(), next = UINT64_MAX, grow_at;
@@ -403,10 +408,19 @@ static int watch_run(struct blkup_pool *p)
                 if (grow_at < next)
                         next = grow_at;
                 r = make_workers(p); /* also in place of those abandoned */
+                if (r >= 0)
+                        short_since_ns = 0;
                 if (r > 0)
                         continue;
-                if (r < 0)
+                if (r < 0 && short_since_ns == 0)
+                        short_since_ns = now;
+                if (r < 0 && now - short_since_ns >= SHORT_NS && p->phase == BLKUP_POOL_GOING) {
+                        failed = r;
                         cancel(p);
+                        break;
+                }
+                if (r < 0 && now + TRY_AGAIN_NS < next)
+                        next = now + TRY_AGAIN_NS;
                 if (p->phase != BLKUP_POOL_GOING)
                         break;
                 p->watched_ns = next;
@@ -418,7 +432,7 @@ static int watch_run(struct blkup_pool *p)
                         (void) pthread_cond_timedwait(&p->ended, &p->lock, &at);
                 }
         }
-        return r < 0 ? r : 0;
+        return failed;
 }
 
 /* ---- from outside ---- */
@@ -452,6 +466,7 @@ int blkup_pool_run(struct blkup_pool *p, const struct blkup_pool_options *opt, s
         for (uint32_t i = 0; i < p->n_items && !p->has_timeouts; i++)
                 p->has_timeouts = p->items[i].timeout_ns > 0;
         p->most_working = workers;
+        p->at_least = !opt || opt->at_least < 1 ? 1 : opt->at_least < workers ? opt->at_least : workers;
         p->doubles = opt && opt->doubles;
         p->max_working = opt && opt->at_first > 0 && opt->at_first < workers ? opt->at_first : workers;
         r = blkup_pool_prepare(p, NULL, &critical, err);
@@ -468,6 +483,11 @@ int blkup_pool_run(struct blkup_pool *p, const struct blkup_pool_options *opt, s
                 /* A callback that this thread ran itself could not be abandoned. */
                 p->is_watched = true;
                 r = watch_run(p);
+                if (r < 0 && opt && opt->is_short) {
+                        (void) pthread_mutex_unlock(&p->lock);
+                        opt->is_short(opt->arg);
+                        (void) pthread_mutex_lock(&p->lock);
+                }
         } else if (p->phase == BLKUP_POOL_GOING) {
                 p->n_working = 1;
                 (void) work(p, NULL);
@@ -529,25 +549,39 @@ int blkup_pool_complete(struct blkup_pool *p, uint32_t node, int code, const cha
         return r;
 }
 
+/* With the lock. -EAGAIN: the worker that has it is not in the list yet, as who made it waits for the lock.
+ */
+static int leave(struct blkup_pool *p, uint32_t node, int code, const char *message)
+{
+        struct blkup_pool_item *n = node < p->n_items ? &p->items[node] : NULL;
+
+        if (!n || n->is_free || code > 0)
+                return -EINVAL;
+        if (n->state >= BLKUP_POOL_DONE)
+                return -EALREADY;
+        if (n->state != BLKUP_POOL_RUNNING || !n->is_called)
+                return -EINVAL;
+        if (n->worker == 0) { /* the caller's thread: those that were made begin with 1 */
+                p->is_caller_left = true;
+                p->n_working--;
+        } else if (!abandon_worker(p, node)) {
+                return -EAGAIN;
+        }
+        finish(p, node, code < 0 ? BLKUP_POOL_FAILED : BLKUP_POOL_DONE, code, message);
+        blkup_pool_call_workers(p);
+        return 0;
+}
+
 int blkup_pool_leave(struct blkup_pool *p, uint32_t node, int code, const char *message)
 {
-        int r = -EINVAL;
+        int r;
 
         (void) pthread_mutex_lock(&p->lock);
-        if (node < p->n_items && !p->items[node].is_free && code <= 0) {
-                struct blkup_pool_item *n = &p->items[node];
-
-                if (n->state >= BLKUP_POOL_DONE) {
-                        r = -EALREADY;
-                } else if (n->state == BLKUP_POOL_RUNNING && n->is_called) {
-                        if (!abandon_worker(p, node)) {
-                                p->is_caller_left = true;
-                                p->n_working--;
-                        }
-                        finish(p, node, code < 0 ? BLKUP_POOL_FAILED : BLKUP_POOL_DONE, code, message);
-                        blkup_pool_call_workers(p);
-                        r = 0;
-                }
+        /* Ends: who has made the worker does nothing else before it is in the list. */
+        while ((r = leave(p, node, code, message)) == -EAGAIN) {
+                (void) pthread_mutex_unlock(&p->lock);
+                (void) nanosleep(&(const struct timespec){ .tv_nsec = 100000 }, NULL);
+                (void) pthread_mutex_lock(&p->lock);
         }
         (void) pthread_mutex_unlock(&p->lock);
         return r;

@@ -63,6 +63,13 @@ struct blkup_pool_options {
                             * CPUs busy only loses by them. 0, or not below workers: all from the start */
         bool doubles;      /* twice as many at a time then, not all: each costs something of its own */
         bool has_timeouts; /* nodes with a time limit may be added during the run */
+        /* Callbacks that wait for others take all of these threads but one. Where fewer can be had for a
+         * second the run, when it is one with time limits, is cancelled and fails with what
+         * pthread_create(3) says; is_short (may be NULL) is told then, without a lock, to wake those that
+         * wait. 0: one is enough. */
+        unsigned at_least;
+        void (*is_short)(void *arg);
+        void *arg;
 };
 
 /* What became of a node. Strings belong to the pool and stay until it is freed, or the node is released. */

@@ -42,6 +42,19 @@ else
         done
 fi
 
+# Threads and processes: some do with few, and what cannot says so; none waits for those that cannot be made.
+nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all)
+if have prlimit && have setpriv && chmod 755 "$work" && chmod 644 a.img && "${nobody[@]}" test -x "$blkup" 2>/dev/null; then
+        cp a.img b.img
+        for n in 2 3 4 5 6 7 8 10 12; do
+                patience=20 run "${nobody[@]}" env ASAN_OPTIONS=detect_leaks=0 prlimit --nproc=$n "$blkup" coldplug --dry-run \
+                        --image a.img --image b.img
+                matches "ulimit -u $n: coldplug" "$code $err" '0 |[1-9][0-9]* .*raise ulimit -u.*'
+        done
+else
+        skip 'few processes: no prlimit or setpriv, or nobody cannot run the program'
+fi
+
 # What the command line names and is not there.
 gives 'no fstab' 2 "$blkup" mount -a -T nosuch
 is 'no fstab: the line' "$err" 'blkup: mount: nosuch: No such file or directory; -T names another'
