@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -504,6 +505,7 @@ static int run_all(struct shared *s)
 {
         pthread_t threads[64];
         cpu_set_t set;
+        sigset_t all, before;
         unsigned n = s->c->o.workers, made = 0;
 
         if (n == 0)
@@ -511,9 +513,13 @@ static int run_all(struct shared *s)
         if (n > BLKUP_ARRAY_SIZE(threads))
                 n = BLKUP_ARRAY_SIZE(threads);
         atomic_store(&s->next, 0);
+        /* The program's signals are for its own threads. */
+        (void) sigfillset(&all);
+        (void) pthread_sigmask(SIG_SETMASK, &all, &before);
         for (; made + 1 < n && made + 1 < s->n; made++)
                 if (pthread_create(&threads[made], NULL, work, s) != 0)
                         break; /* then with fewer */
+        (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
         (void) work(s);
         while (made > 0)
                 (void) pthread_join(threads[--made], NULL);

@@ -2,6 +2,7 @@
 #include "sync/late.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -86,10 +87,14 @@ static void *look_at_some(void *arg)
 static size_t start_threads(struct blkup_late *l, unsigned max)
 {
         pthread_attr_t attr;
+        sigset_t all, before;
         size_t n = 0;
 
         (void) pthread_attr_init(&attr);
         (void) pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+        /* The program's signals are for its own threads. */
+        (void) sigfillset(&all);
+        (void) pthread_sigmask(SIG_SETMASK, &all, &before);
         while (n < l->n && n < max) {
                 pthread_t thread;
 
@@ -100,6 +105,7 @@ static size_t start_threads(struct blkup_late *l, unsigned max)
                 }
                 n++;
         }
+        (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
         (void) pthread_attr_destroy(&attr);
         return n;
 }

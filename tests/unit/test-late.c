@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -236,6 +237,42 @@ static void nothing_to_look_at_or_with(void **state)
         assert_null(blkup_late_free(NULL));
 }
 
+static atomic_uint n_open; /* looks whose thread takes a signal */
+
+static void *look_at_mask(void *to, void *own, size_t i)
+{
+        sigset_t mask;
+
+        (void) pthread_sigmask(SIG_SETMASK, NULL, &mask);
+        if (sigismember(&mask, SIGTERM) != 1 || sigismember(&mask, SIGINT) != 1)
+                atomic_fetch_add(&n_open, 1);
+        return look(to, own, i);
+}
+
+/* A program that waits for a signal in one of its threads gets it there. */
+static void signals_are_the_programs(void **state)
+{
+        struct blkup_late_ops o = ops;
+        struct blkup_late *l;
+        struct world w;
+        sigset_t mask;
+
+        (void) state;
+        start_world(&w);
+        o.look = look_at_mask;
+        l = blkup_late_start(N, 4, &o, &w);
+        assert_non_null(l);
+        blkup_late_lock(l);
+        while (blkup_late_wait(l, 60000 * MS, 60000 * MS))
+                ; /* ends: all answer */
+        blkup_late_unlock(l);
+        (void) blkup_late_free(l);
+        assert_int_equal(n_open, 0);
+        (void) pthread_sigmask(SIG_SETMASK, NULL, &mask);
+        assert_int_equal(sigismember(&mask, SIGTERM), 0);
+        end_world(&w);
+}
+
 /* What blkup_cond_init() is for. */
 static void waits_are_on_the_monotonic_clock(void **state)
 {
@@ -263,6 +300,7 @@ int main(void)
                 cmocka_unit_test(too_many_are_silent),
                 cmocka_unit_test(as_slow_as_the_others),
                 cmocka_unit_test(nothing_to_look_at_or_with),
+                cmocka_unit_test(signals_are_the_programs),
                 cmocka_unit_test(waits_are_on_the_monotonic_clock),
         };
 
