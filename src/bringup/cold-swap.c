@@ -131,8 +131,17 @@ static int look_into_file(struct blkup_coldplug *c, const char *path, char *type
         is = r == 0 ? blkup_probe_lookup(e->p, "TYPE") : NULL;
         if (is)
                 (void) snprintf(type, cap, "%s", is);
-        if (r < 0)
+        if (r < 0) {
                 (void) snprintf(why, why_cap, "%s", err.message);
+        } else if (verdict == BLKUP_VERDICT_UNKNOWN) {
+                /* Not the same as nothing: it could not be seen. */
+                r = blkup_probe_try_again(e->p) ? -EAGAIN : -EIO;
+                (void) snprintf(why, why_cap, "%s: %s", path, blkup_probe_trouble(e->p));
+        } else if (verdict == BLKUP_VERDICT_AMBIVALENT) {
+                r = -EUCLEAN;
+                (void) snprintf(why, why_cap, "%s: %s", path,
+                                blkup_coldplug_bar_name(BLKUP_COLDPLUG_TWO_TYPES));
+        }
         blkup_cold_give_prober(c, e);
         blkup_cold_free_probers_if_last(c);
         return r;

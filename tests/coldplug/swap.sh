@@ -4,7 +4,7 @@
 # shellcheck source=tests/coldplug/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_loops
-need mkswap swapoff
+need mkswap swapoff debugfs
 tag=$$
 
 swap_off() {
@@ -34,6 +34,25 @@ mkswap -q at/data/open 2>/dev/null
 truncate -s 8M at/data/holes
 mkswap -q at/data/holes 2>/dev/null
 umount at/data
+
+# Of what cannot be read to its end nobody says that nothing is on it.
+ext4 bad.img 16M
+bad=$(attach bad.img)
+mkdir -p at/bad
+mount "$bad" at/bad
+dd if=/dev/zero of=at/bad/file bs=1M count=8 conv=fsync status=none
+sync -f at/bad
+block=$(stat -f -c %S at/bad)
+umount at/bad
+first=$(debugfs -R 'bmap /file 0' bad.img 2>/dev/null)
+mount -o ro "$bad" at/bad
+truncate -s $((first * block + 262144)) bad.img # its beginning is there
+echo 3 >/proc/sys/vm/drop_caches
+echo "$work/at/bad/file none swap sw 0 0" >fstab
+coldplug -T fstab --ignore-hibernation --dry-run
+matches 'unreadable swap file' "$err" '.*at/bad/file: swapon: failed: .*read error at .*'
+umount at/bad
+losetup -d "$bad"
 before=$(wc -l </proc/swaps)
 if ! swapon "$one" 2>/dev/null; then
         skip 'swapon is not allowed here'
