@@ -268,8 +268,10 @@ static void walk(struct blkup_coldplug *c)
         (void) blkup_modaliases_free(t);
 }
 
-/* A plan of what is new; NULL: nothing. */
-static struct blkup_module_plan *plan(struct blkup_coldplug *c, const struct blkup_modules *m)
+/* A plan of what is new; NULL: nothing, or no memory: then what is due is due no more, or the loader would
+ * ask for ever, and *ret_is_short. */
+static struct blkup_module_plan *plan(struct blkup_coldplug *c, const struct blkup_modules *m,
+                                      bool *ret_is_short)
 {
         struct blkup_module_plan *p = NULL;
         const struct blkup_module_node *nodes;
@@ -284,14 +286,20 @@ static struct blkup_module_plan *plan(struct blkup_coldplug *c, const struct blk
                 due[n_due++] = c->aliases[i].text; /* stays where it is while the array may move */
                 c->aliases[i].is_due = false;
         }
-        if (due)
-                c->n_due = 0;
+        *ret_is_short = !due && c->n_due > 0;
+        for (size_t i = 0; !due && i < c->n_aliases; i++)
+                c->aliases[i].is_due = false;
+        c->n_due = 0;
         (void) pthread_mutex_unlock(&c->lock);
-        if (n_due == 0 || blkup_module_plan_new(m, PLAN_FLAGS(c), &p) < 0)
+        if (n_due == 0)
                 return NULL;
+        if (blkup_module_plan_new(m, PLAN_FLAGS(c), &p) < 0) {
+                *ret_is_short = true;
+                return NULL;
+        }
         /* One that is no alias to the resolver is nobody's loss. */
         for (size_t i = 0; i < n_due; i++)
-                (void) !blkup_module_plan_add(p, due[i], NULL, NULL);
+                *ret_is_short = blkup_module_plan_add(p, due[i], NULL, NULL) == -ENOMEM || *ret_is_short;
         (void) blkup_module_plan_add_sha(p);
         if (blkup_module_plan_nodes(p, &nodes, &n) < 0)
                 n = 0;
@@ -316,6 +324,19 @@ static void note_missing(struct blkup_coldplug *c)
         if (!c->is_told_missing)
                 note_bad(c, &missing, "");
         c->is_told_missing = true;
+        (void) pthread_mutex_unlock(&c->lock);
+}
+
+/* Devices may stay away for want of memory: that is told. */
+static void note_short(struct blkup_coldplug *c)
+{
+        const struct blkup_module_result bad = { .name = blkup_modules_folder(c->modules),
+                                                 .outcome = BLKUP_MODULE_FAILED,
+                                                 .error = -ENOMEM,
+                                                 .message = "some of it was not loaded: there is no memory" };
+
+        (void) pthread_mutex_lock(&c->lock);
+        note_bad(c, &bad, "");
         (void) pthread_mutex_unlock(&c->lock);
 }
 
@@ -345,7 +366,7 @@ int blkup_cold_run_modules(struct blkup_pool *pool, uint32_t node, unsigned work
                 struct blkup_module_plan *p;
                 uint64_t since = blkup_now_ns();
                 size_t planned = SIZE_MAX;
-                bool wants;
+                bool wants, is_short = false;
 
                 if (!m)
                         note_missing(c);
@@ -355,7 +376,9 @@ int blkup_cold_run_modules(struct blkup_pool *pool, uint32_t node, unsigned work
                 (void) pthread_mutex_unlock(&c->lock);
                 if (m && wants)
                         walk(c);
-                p = m ? plan(c, m) : NULL;
+                p = m ? plan(c, m, &is_short) : NULL;
+                if (is_short)
+                        note_short(c);
                 if (p) {
                         (void) pthread_mutex_lock(&c->lock);
                         planned = blkup_cold_note_plan(c, since, blkup_now_ns(), worker);

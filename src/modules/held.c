@@ -36,8 +36,10 @@ struct blkup_held {
         struct blkup_held_calls calls;
         pthread_mutex_t lock;
         pthread_cond_t changed;
+        pthread_mutex_t telling; /* whoever calls holds(), so that the last word is the last; before `lock` */
+        uint64_t told_ns;        /* with `telling`: the last word */
         bool is_stopped, has_thread, is_given_up;
-        uint64_t holds_since_ns; /* as it was told */
+        uint64_t holds_since_ns; /* as it is to be told */
         uint64_t wakes_ns;       /* when the thread looks next */
         pthread_t thread;
         size_t n;
@@ -84,7 +86,7 @@ static void look(struct blkup_held *h, size_t i, uint64_t now)
                 return;
         if (live && !l->live_ns)
                 l->live_ns = blkup_now_ns();
-        leaves = !l->is_left && may_leave(h, l, age);
+        leaves = !l->is_left && (h->is_given_up || may_leave(h, l, age));
         tells = !l->is_told && age >= LATE_NS;
         l->is_left = l->is_left || leaves;
         l->is_told = l->is_told || tells;
@@ -117,6 +119,24 @@ static uint64_t held_since(const struct blkup_held *h)
         return since;
 }
 
+/* Without the lock: tells what is so now. Two may come here at once. */
+static void pass_on(struct blkup_held *h)
+{
+        uint64_t since;
+        bool is_stopped;
+
+        (void) pthread_mutex_lock(&h->telling);
+        (void) pthread_mutex_lock(&h->lock);
+        since = h->holds_since_ns;
+        is_stopped = h->is_stopped;
+        (void) pthread_mutex_unlock(&h->lock);
+        if (since != h->told_ns && !is_stopped)
+                h->calls.holder->holds(h->calls.holder->arg, since);
+        h->told_ns = since;
+        (void) pthread_mutex_unlock(&h->telling);
+}
+
+/* With the lock, which is let go meanwhile. */
 static void tell_holds(struct blkup_held *h)
 {
         uint64_t since = held_since(h);
@@ -125,7 +145,7 @@ static void tell_holds(struct blkup_held *h)
                 return;
         h->holds_since_ns = since;
         (void) pthread_mutex_unlock(&h->lock);
-        h->calls.holder->holds(h->calls.holder->arg, since);
+        pass_on(h);
         (void) pthread_mutex_lock(&h->lock);
 }
 
@@ -210,6 +230,7 @@ int blkup_held_new(const char *root, const struct blkup_held_load *loads, size_t
         for (size_t i = 0; i < n; i++)
                 h->loads[i].is = loads[i];
         (void) pthread_mutex_init(&h->lock, NULL);
+        (void) pthread_mutex_init(&h->telling, NULL);
         (void) blkup_cond_init(&h->changed);
         *ret = h;
         return 0;
@@ -248,7 +269,7 @@ void blkup_held_begin(struct blkup_held *h, size_t load)
         }
         (void) pthread_mutex_unlock(&h->lock);
         if (was_held)
-                h->calls.holder->holds(h->calls.holder->arg, 0);
+                pass_on(h);
 }
 
 void blkup_held_end(struct blkup_held *h, size_t load)
@@ -272,12 +293,16 @@ void blkup_held_stop(struct blkup_held *h)
         if (h->has_thread)
                 (void) pthread_join(h->thread, NULL);
         h->has_thread = false;
+        /* Of a thread that was left the last word may be under way. */
+        (void) pthread_mutex_lock(&h->telling);
+        (void) pthread_mutex_unlock(&h->telling);
 }
 
 struct blkup_held *blkup_held_free(struct blkup_held *h)
 {
         if (h) {
                 (void) pthread_cond_destroy(&h->changed);
+                (void) pthread_mutex_destroy(&h->telling);
                 (void) pthread_mutex_destroy(&h->lock);
                 free(h);
         }

@@ -9,6 +9,7 @@
 
 #include <blkup/modules.h>
 
+#include "base/error.h"
 #include "host/hostfile.h"
 #include "modules/unpack.h"
 
@@ -54,7 +55,7 @@ const char *blkup_module_errno_meaning(int error)
         case ENXIO:
                 return "not this hardware";
         default:
-                return strerror(-error);
+                return blkup_error_text(error);
         }
 }
 

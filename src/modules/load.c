@@ -586,7 +586,8 @@ static void wait_for_left(struct context *c, uint64_t wait_ns)
         (void) pthread_mutex_lock(&c->lock);
         for (size_t i = 0; i < c->n_jobs; i++) {
                 const struct job *j = &c->jobs[i];
-                struct timespec until = blkup_to_timespec(j->result.start_ns + wait_ns);
+                /* Of another one the thread that has it may just write that. */
+                struct timespec until = blkup_to_timespec(j->is_left ? j->result.start_ns + wait_ns : 0);
                 int r = 0;
 
                 /* Ends: with the call, with the time, or when nobody wants to wait. */
