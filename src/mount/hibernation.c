@@ -6,7 +6,6 @@
  * Source: the kernel's kernel/power/swap.c (the signature takes the place of swap's magic, ten bytes before
  * the end of the first page); those of other writers: ../shared/probe/signatures.tsv.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,8 +47,9 @@ static enum look look_at(int fd, uint64_t page, bool is_patient)
         ssize_t n = is_patient ? pread(fd, buf, sizeof(buf), (off_t) view.at)
                                : blkup_pread_nowait(fd, buf, sizeof(buf), view.at);
 
-        /* Not in the cache; or a device, or a kernel, that has no such flag. */
-        if (n < 0 && !is_patient && (errno == EAGAIN || errno == EOPNOTSUPP || errno == ENOSYS))
+        /* Not in the cache; or a device, a kernel or a filter of system calls that has no such flag: EAGAIN,
+         * EOPNOTSUPP, ENOSYS, EPERM, and whatever else is no answer. */
+        if (n < 0 && !is_patient)
                 return NOT_IN_MEMORY;
         if (n != (ssize_t) sizeof(buf))
                 return NO_IMAGE;
