@@ -34,6 +34,8 @@
 /* How long a child that serves several is waited for; who waits longer gets one of its own. Its turns are
  * short, but for a device that it has to read more of, which may be one that does not answer. */
 #define BUSY_NS     UINT64_C(5000000)
+/* The same where there can be no other child now: no process, no descriptor, no memory. */
+#define NO_OTHER_NS UINT64_C(2000000000)
 /* A child that has worked for so long is replaced: with what one turn may take it is still below its limit.
  */
 #define MAX_BUSY_NS (BLKUP_CAGE_CPU_S * UINT64_C(500000000))
@@ -392,13 +394,15 @@ static int take_child(struct blkup_cage *c)
 
         if (!BLKUP_IS_SMALL && !blkup_turn_take(&shared->turn, BUSY_NS)) {
                 r = make_child(&own, shared->timeout_ms);
-                if (r < 0)
+                if (r < 0 && !blkup_turn_take(&shared->turn, NO_OTHER_NS))
                         return r;
-                (void) !blkup_turn_take(&own->turn, 0); /* nobody else knows it yet */
-                (void) pthread_mutex_lock(&c->lock);
-                c->child = own;
-                (void) pthread_mutex_unlock(&c->lock);
-                leave_child(shared);
+                if (r == 0) {
+                        (void) !blkup_turn_take(&own->turn, 0); /* nobody else knows it yet */
+                        (void) pthread_mutex_lock(&c->lock);
+                        c->child = own;
+                        (void) pthread_mutex_unlock(&c->lock);
+                        leave_child(shared);
+                }
         }
         if (c->child->busy_ns > MAX_BUSY_NS)
                 (void) bury(c->child);

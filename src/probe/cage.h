@@ -24,8 +24,9 @@ struct blkup_cage;
  * returns. */
 BLKUP_MUST_CHECK int blkup_cage_new(struct blkup_cage **ret);
 /* A cage with the child of another one, which then serves both, one at a time; each may be used by a thread
- * of its own, and ended before the other. Who finds it busy for 5 ms gets a child of its own. What is read
- * first of a device is read before the child is waited for. -ENOMEM. */
+ * of its own, and ended before the other. Who finds it busy for 5 ms gets a child of its own, or waits for
+ * two seconds where none can be made. What is read first of a device is read before the child is waited for.
+ * -ENOMEM. */
 BLKUP_MUST_CHECK int blkup_cage_share(struct blkup_cage *with, struct blkup_cage **ret);
 
 /* How long the child may take between two messages before it is taken for dead; 20 s unless set. */

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -400,6 +401,44 @@ static void a_busy_child_is_not_waited_for(void **state)
         (void) blkup_probe_unref(bad.p);
 }
 
+static void *give_descriptors_back(void *limit)
+{
+        const struct timespec moment = { .tv_nsec = 150000000 };
+
+        (void) nanosleep(&moment, NULL);
+        return setrlimit(RLIMIT_NOFILE, limit) == 0 ? NULL : limit;
+}
+
+/* But where there can be no other now it is. */
+static void a_busy_child_is_all_there_is(void **state)
+{
+        struct sharer bad = { .p = caged() };
+        struct blkup_probe *p = blkup_probe_new();
+        const struct timespec while_it_hangs = { .tv_nsec = 50000000 };
+        struct rlimit before, none;
+        enum blkup_verdict verdict;
+        pthread_t id, other;
+
+        (void) state;
+        assert_non_null(p);
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        none = (struct rlimit){ .rlim_cur = 3, .rlim_max = before.rlim_max };
+        blkup_cage_set_timeout(bad.p->cage, 400);
+        assert_int_equal(blkup_probe_share_cage(p, bad.p), 0);
+        assert_int_equal(pthread_create(&id, NULL, hang, &bad), 0);
+        (void) nanosleep(&while_it_hangs, NULL);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+        assert_int_equal(pthread_create(&other, NULL, give_descriptors_back, &before), 0);
+        verdict = probe_quietly(p, swap);
+        assert_int_equal(pthread_join(other, NULL), 0);
+        assert_int_equal(verdict, BLKUP_VERDICT_FOUND);
+        assert_string_equal(blkup_probe_lookup(p, "LABEL"), "a swap");
+        (void) blkup_probe_unref(p);
+        assert_int_equal(pthread_join(id, NULL), 0);
+        assert_int_equal(bad.wrong, 0);
+        (void) blkup_probe_unref(bad.p);
+}
+
 /* The number of a process's newest child; 0: none. */
 static pid_t child_of(pid_t pid)
 {
@@ -742,6 +781,7 @@ int main(void)
                 cmocka_unit_test(a_run_in_the_cage_answers_like_one_outside),
                 cmocka_unit_test(one_child_serves_several),
                 cmocka_unit_test(a_busy_child_is_not_waited_for),
+                cmocka_unit_test(a_busy_child_is_all_there_is),
                 cmocka_unit_test(a_signal_to_all_ends_no_child),
                 cmocka_unit_test(who_kills_a_child_damages_no_device),
                 cmocka_unit_test(nor_where_children_are_not_waited_for),
