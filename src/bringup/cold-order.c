@@ -65,17 +65,79 @@ static void order_as_in_file(struct blkup_coldplug *c, const struct blkup_cold_e
         }
 }
 
-/* Of lines for one device the first decides whether its file system is read-only. */
+struct behind {
+        bool *is;      /* of each entry */
+        size_t *first; /* of each device: the first line of it that is */
+};
+
+static bool is_behind_any(const struct blkup_coldplug *c, size_t i, const struct behind *b)
+{
+        const struct blkup_cold_entry *cold = &c->cold[i];
+        size_t device = c->entries[i].device;
+
+        if (device != BLKUP_COLDPLUG_NO_DEVICE && b->first[device] < i)
+                return true;
+        for (size_t k = 0; k < cold->n_needs; k++)
+                if (b->is[cold->needs[k] & BLKUP_COLD_NEEDS_INDEX])
+                        return true;
+        return false;
+}
+
+static void add_behind(const struct blkup_coldplug *c, size_t i, struct behind *b)
+{
+        size_t device = c->entries[i].device;
+
+        b->is[i] = true;
+        if (device != BLKUP_COLDPLUG_NO_DEVICE && i < b->first[device])
+                b->first[device] = i;
+}
+
+/* Who comes behind an entry, itself included. Of one of several parents the pool is told late, so it cannot
+ * know. */
+static void find_behind(const struct blkup_coldplug *c, size_t entry, struct behind *b)
+{
+        bool goes_on = true;
+
+        for (size_t i = 0; i < c->n_devices; i++)
+                b->first[i] = SIZE_MAX;
+        add_behind(c, entry, b);
+        while (goes_on) { /* ends: each turn but the last finds one more */
+                goes_on = false;
+                for (size_t i = 0; i < c->n_entries; i++)
+                        if (!b->is[i] && is_behind_any(c, i, b)) {
+                                add_behind(c, i, b);
+                                goes_on = true;
+                        }
+        }
+}
+
+/* Of lines for one device the first decides whether its file system is read-only; but for one that lies below
+ * a later one. Each is behind the one before it: an edge to all of them would cost the pool too much. */
 static void order_behind_same_device(struct blkup_coldplug *c, const struct blkup_cold_entry *cold)
 {
-        const struct blkup_coldplug_entry *e = &c->entries[cold->index];
+        size_t device = c->entries[cold->index].device, i = cold->index;
+        struct behind b = { 0 };
+        int r = -ELOOP;
 
-        for (size_t i = 0; e->device != BLKUP_COLDPLUG_NO_DEVICE && i < cold->index; i++)
-                /* An edge that would close a circle is not needed: a line may lie below a later one. */
-                if (c->entries[i].device == e->device && c->cold[i].is_located &&
-                    c->cold[i].locate_error == 0 && c->cold[i].mount_node != BLKUP_POOL_NONE)
-                        (void) !blkup_pool_depend(c->pool, cold->mount_node, c->cold[i].mount_node,
-                                                  BLKUP_POOL_AFTER);
+        if (device == BLKUP_COLDPLUG_NO_DEVICE)
+                return;
+        while (r == -ELOOP && i-- > 0) { /* ends: with the first line */
+                if (c->entries[i].device != device || !c->cold[i].is_located ||
+                    c->cold[i].locate_error < 0 || c->cold[i].mount_node == BLKUP_POOL_NONE)
+                        continue;
+                if (!b.is) {
+                        b.is = calloc(c->n_entries + 1, sizeof(*b.is));
+                        b.first = calloc(c->n_devices + 1, sizeof(*b.first));
+                        if (!b.is || !b.first)
+                                break;
+                        find_behind(c, cold->index, &b);
+                }
+                if (!b.is[i])
+                        r = blkup_pool_depend(c->pool, cold->mount_node, c->cold[i].mount_node,
+                                              BLKUP_POOL_AFTER);
+        }
+        free(b.is);
+        free(b.first);
 }
 
 void blkup_cold_order(struct blkup_coldplug *c, struct blkup_cold_entry *cold)

@@ -290,7 +290,7 @@ static void record(struct world *w, const char *what, const char *object)
         (void) pthread_mutex_unlock(&w->lock);
 }
 
-static unsigned find_event(const struct world *w, const char *text)
+static inline unsigned find_event(const struct world *w, const char *text)
 {
         for (unsigned i = 0; i < w->n_events; i++)
                 if (strcmp(w->events[i], text) == 0)
@@ -298,7 +298,7 @@ static unsigned find_event(const struct world *w, const char *text)
         return UINT32_MAX;
 }
 
-static void comes_before(const struct world *w, const char *a, const char *b)
+static inline void comes_before(const struct world *w, const char *a, const char *b)
 {
         unsigned x = find_event(w, a), y = find_event(w, b);
 
