@@ -193,18 +193,40 @@ static bool is_mounted_in_table(const struct job *j)
         return is;
 }
 
+/* One read for all that ask meanwhile: it counts for whoever asked before it began. Each takes the kernel
+ * time that grows with the mounts there are. With the lock, which is let go for the read. */
+static void read_mounts(struct blkup_coldplug *c)
+{
+        uint64_t wanted = c->n_mounts_begun + 1;
+
+        /* Ends: each turn reads, or another does. */
+        while (c->n_mounts_read < wanted) {
+                struct blkup_mountinfo *now = NULL;
+                int r;
+
+                if (c->n_mounts_begun > c->n_mounts_read) {
+                        (void) pthread_cond_wait(&c->changed, &c->lock);
+                        continue;
+                }
+                c->n_mounts_begun++;
+                (void) pthread_mutex_unlock(&c->lock);
+                r = blkup_mountinfo_load(c->root, &now, NULL);
+                (void) pthread_mutex_lock(&c->lock);
+                if (r == 0)
+                        blkup_cold_take_mounts(c, now);
+                c->n_mounts_read = c->n_mounts_begun;
+                (void) pthread_cond_broadcast(&c->changed);
+        }
+}
+
 /* What the table tells may be of the device that had this number before, and unmounted since it was read. */
 static bool is_mounted_here(const struct job *j)
 {
-        struct blkup_mountinfo *now = NULL;
-
         if (!is_mounted_in_table(j))
                 return false;
-        if (blkup_mountinfo_load(j->c->root, &now, NULL) == 0) {
-                (void) pthread_mutex_lock(&j->c->lock);
-                blkup_cold_take_mounts(j->c, now);
-                (void) pthread_mutex_unlock(&j->c->lock);
-        }
+        (void) pthread_mutex_lock(&j->c->lock);
+        read_mounts(j->c);
+        (void) pthread_mutex_unlock(&j->c->lock);
         return is_mounted_in_table(j);
 }
 

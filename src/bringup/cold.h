@@ -166,6 +166,7 @@ struct blkup_coldplug {
         struct blkup_coldplug_result result;
         struct blkup_mounter *mounter, *careful; /* careful: looks for a hibernation image itself */
         struct blkup_mountinfo *mounts;          /* with the lock */
+        uint64_t n_mounts_begun, n_mounts_read;  /* reads of it by stages; one at a time */
         struct blkup_hibernation_places places;  /* of an image in a swap file */
         struct blkup_pool *pool;                 /* while it runs */
         char *root, *image_folder;
