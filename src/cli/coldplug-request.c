@@ -258,6 +258,9 @@ void blkup_cli_cold_save_memory(void)
 
 #define MAX_CHECKS  16u
 #define SAY_EACH_MS 5000
+/* For a check that takes long: of what stays, and while one runs. */
+#define LOOK_EACH_MS     5000
+#define LOOK_CHECKING_MS 1000
 enum { FREE, WRITTEN, USED };
 
 struct checks {
@@ -305,13 +308,17 @@ static bool is_checking(struct checks *k)
         return is;
 }
 
+static void say_check(const char *command, const struct checks *k, size_t i, const char *more)
+{
+        blkup_cli_error(command, "waits for %s of %s, %.0f s so far%s", k->slots[i].program,
+                        k->slots[i].device, (double) (blkup_now_ns() - k->slots[i].began_ns) / 1e9, more);
+}
+
 static void say_checks(const char *command, struct checks *k, const char *more)
 {
         for (size_t i = 0; k && i < MAX_CHECKS; i++)
                 if (atomic_load(&k->slots[i].state) == USED)
-                        blkup_cli_error(command, "waits for %s of %s, %.0f s so far%s", k->slots[i].program,
-                                        k->slots[i].device,
-                                        (double) (blkup_now_ns() - k->slots[i].began_ns) / 1e9, more);
+                        say_check(command, k, i, more);
 }
 
 struct waiter {
@@ -319,7 +326,42 @@ struct waiter {
         int from, signals, to; /* to: who ends by being told; -1: by being killed */
         pid_t pid;
         struct checks *checks;
+        struct {
+                uint64_t began_ns, say_ns;
+        } said[MAX_CHECKS]; /* of what takes long: when it is said next */
 };
+
+/* While nobody asked for the end: at 5, 10, 20, 40 ... seconds. Others may wait for it. */
+static void say_long_checks(struct waiter *w)
+{
+        uint64_t now = blkup_now_ns(), first = UINT64_C(1000000) * SAY_EACH_MS;
+
+        for (size_t i = 0; i < MAX_CHECKS; i++) {
+                uint64_t began;
+
+                if (atomic_load(&w->checks->slots[i].state) != USED)
+                        continue;
+                began = w->checks->slots[i].began_ns;
+                if (w->said[i].began_ns != began) {
+                        w->said[i].began_ns = began;
+                        w->said[i].say_ns = began + first;
+                }
+                if (now < w->said[i].say_ns)
+                        continue;
+                say_check(w->command, w->checks, i, "");
+                w->said[i].say_ns = now + (now - began);
+        }
+}
+
+static int patience_ms(const struct waiter *w, bool is_ending)
+{
+        if (!w->checks)
+                return -1;
+        if (is_ending)
+                return is_checking(w->checks) ? SAY_EACH_MS : 100;
+        /* What stays has nothing to check most of the time. */
+        return w->to >= 0 && !is_checking(w->checks) ? LOOK_EACH_MS : LOOK_CHECKING_MS;
+}
 
 /*
  * Waits for the child's word. The first signal that means the end is handed on, when a checker is under way
@@ -336,13 +378,15 @@ static ssize_t wait_for_word(struct waiter *w, unsigned char *ret, int *ret_sign
         /* Ends: with the child's word or its death. */
         for (;;) {
                 bool waits = *ret_signal && is_checking(w->checks);
-                int n_ready = poll(fds, 2, *ret_signal && w->checks ? (waits ? SAY_EACH_MS : 100) : -1);
+                int n_ready = poll(fds, 2, patience_ms(w, *ret_signal != 0));
                 ssize_t n;
 
                 if (n_ready < 0 && errno != EINTR)
                         return -1;
                 if (n_ready == 0 && waits)
                         say_checks(w->command, w->checks, "");
+                else if (n_ready == 0 && w->checks && !*ret_signal)
+                        say_long_checks(w);
                 if (n_ready > 0 && fds[1].revents && read(w->signals, &info, sizeof(info)) > 0) {
                         bool is_second = *ret_signal != 0;
 
@@ -436,7 +480,12 @@ int blkup_cli_cold_run_apart(const char *command, struct blkup_cli_cold_request 
         (void) close(fds[1]);
         if (stays)
                 (void) close(stop[0]);
-        n = wait_for_word(&(struct waiter){ command, fds[0], signals, stop[1], pid, checks }, &byte, &signal);
+        n = wait_for_word(&(struct waiter){ .command = command,
+                                            .from = fds[0],
+                                            .signals = signals,
+                                            .to = stop[1],
+                                            .pid = pid,
+                                            .checks = checks }, &byte, &signal);
         (void) close(fds[0]);
         if (n == 1)
                 return byte;
