@@ -67,7 +67,7 @@ static void print_step(const char *object, const struct blkup_coldplug_step *s, 
         if (text)
                 blkup_cli_error("coldplug", "%s: %s: %s: %s%s", object, stage,
                                 blkup_coldplug_state_name(s->state), blkup_cli_without_name(text, object),
-                                blkup_cli_try_as_root(s->error));
+                                s->state == BLKUP_COLDPLUG_REFUSED ? "" : blkup_cli_try_as_root(s->error));
         else
                 blkup_cli_error("coldplug", "%s: %s: %s", object, stage,
                                 blkup_coldplug_state_name(s->state));

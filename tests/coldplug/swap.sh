@@ -115,6 +115,7 @@ printf '%s none swap sw 0 0\n%s none swap sw 0 0\n' "$asleep" "$one" >fstab
 before_sum=$(md5sum <asleep.img)
 coldplug -T fstab
 is 'asleep: refused' "$(jq -r '[.entries[].state] | join(" ")' out.json)" 'refused refused'
+no_if 'asleep: a rule of ours, not of a container' grep -q 'refused: .*container' err.txt
 coldplug -T fstab --ignore-hibernation
 has 'asleep: its own area in any case' "$(entry "$asleep" .mount.text)" "$asleep: it holds a hibernation image"
 is 'asleep: another on demand' "$(entry "$one" .state)" active
