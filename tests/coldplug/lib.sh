@@ -36,3 +36,16 @@ shown_json() {
 exits() { # NAME CODE
         if [ "$code" = "$2" ]; then pass; else fail "$1: exit $code, not $2" "$(shown_json)"; fi
 }
+
+# told FILTER: waits until `watch --json >told.txt` has told such an event.
+told() {
+        local i
+        for ((i = 0; i < 200; i++)); do
+                jq -c "select($1)" told.txt 2>/dev/null | grep -q . && return 0
+                sleep 0.05
+        done
+        return 1
+}
+tells() { # NAME FILTER
+        if told "$2"; then pass; else fail "$1: not told" "$(cat told.txt err.txt)"; fi
+}

@@ -23,19 +23,6 @@ start_watch() {
         "$blkup" watch --json -T fstab --ignore-hibernation --modules=never --assemble=never >>told.txt 2>err.txt &
         watcher=$!
 }
-
-# told FILTER: waits until an event is so
-told() {
-        local i
-        for ((i = 0; i < 200; i++)); do
-                jq -c "select($1)" told.txt 2>/dev/null | grep -q . && return 0
-                sleep 0.05
-        done
-        return 1
-}
-tells() { # NAME FILTER
-        if told "$2"; then pass; else fail "$1: not told" "$(cat told.txt err.txt)"; fi
-}
 count() { jq -c "select($1)" told.txt | wc -l; }
 
 # Devices that come again under their name: so high that `losetup -f` gives nobody else the same one meanwhile.

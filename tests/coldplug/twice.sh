@@ -108,17 +108,6 @@ LABEL=a-$tag $work/at/p ext4 no-such-option 0 0
 LABEL=b-$tag $work/at/p/folder ext4 defaults 0 0
 $work/file.img $work/at/image ext4 loop 0 0
 END
-told() {
-        local i
-        for ((i = 0; i < 200; i++)); do
-                jq -c "select($1)" told.txt 2>/dev/null | grep -q . && return 0
-                sleep 0.05
-        done
-        return 1
-}
-tells() { # NAME FILTER
-        if told "$2"; then pass; else fail "$1: not told" "$(cat told.txt err.txt)"; fi
-}
 "$blkup" watch --json -T fstab --ignore-hibernation --modules=never --assemble=never >told.txt 2>err.txt &
 watcher=$!
 tells 'its parent failed' ".event == \"failed\" and .target == \"$work/at/p/folder\""
