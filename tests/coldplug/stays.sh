@@ -15,7 +15,7 @@ end_watch() { # SIGNAL...: ends it, and says how in $code
         wait "$watcher" || code=$?
         watcher=''
 }
-trap '[ -z "$watcher" ] || end_watch TERM; clean_up' EXIT
+trap 'at_end=$?; [ -z "$watcher" ] || end_watch TERM; clean_up' EXIT
 
 # What others of this machine have attached is not to be assembled, and no module to be loaded here.
 start_watch() {

@@ -12,7 +12,7 @@ swap_off() {
         for name in "${ours[@]}"; do ! grep -q "^${name}[[:space:]]" /proc/swaps || swapoff "$name"; done
 }
 declare -a ours=("$work/at/data/file" "$work/at/data/open")
-trap 'status=$?; set +e; swap_off; (exit "$status"); clean_up' EXIT
+trap 'at_end=$?; swap_off || :; clean_up' EXIT
 
 truncate -s 16M one.img two.img not.img
 mkswap -q -L "one-$tag" one.img

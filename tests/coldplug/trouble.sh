@@ -20,7 +20,7 @@ end_servers() {
         done
         servers=()
 }
-trap 'end_servers; clean_up' EXIT
+trap 'at_end=$?; end_servers; clean_up' EXIT
 
 tag=$$
 # serve NAME NBDKIT ARGUMENTS...: a file that nbdkit answers for
@@ -160,7 +160,9 @@ os.execv(sys.argv[1], sys.argv[1:])' "$real_blkup" "$command" -T fstab --ignore-
                 done
         done
         # Nobody asked for the end: what others may wait for is named all the same.
-        sed -i 's/^sleep 4/sleep 8/' slow-fsck
+        # In the same file: another would not be the one that lies there.
+        sed 's/^sleep 4/sleep 8/' slow-fsck >slower-fsck
+        cat slower-fsck >slow-fsck
         rm -f began ended
         coldplug -T fstab --ignore-hibernation
         is 'a check that takes long' "$(entry "LABEL=check-$$" .ready)" true

@@ -7,7 +7,7 @@
 need_loops
 tag=$$
 watcher=''
-trap '[ -z "$watcher" ] || { kill "$watcher"; wait "$watcher"; }; clean_up' EXIT
+trap 'at_end=$?; [ -z "$watcher" ] || { kill "$watcher"; wait "$watcher"; }; clean_up' EXIT
 
 ext4 a.img 16M -L "a-$tag"
 ext4 b.img 16M -L "b-$tag"

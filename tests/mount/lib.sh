@@ -38,7 +38,8 @@ chmod +x blkup-mount-test
 blkup=$work/blkup-mount-test
 
 clean_up() {
-        local status=$?
+        # A script that has more to do at its end keeps its own status first.
+        local status=${at_end:-$?}
         set +e
         cd /
         # A loop device of ours is one whose file lies in our folder; once that is unmounted, the names no longer say so.
