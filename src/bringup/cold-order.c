@@ -52,13 +52,13 @@ static void order_on_device(struct blkup_coldplug *c, struct blkup_cold_entry *c
         disk->last_pass = e->passno;
 }
 
-/* File order, among those that are there. */
-static void order_as_in_file(struct blkup_coldplug *c, const struct blkup_cold_entry *cold)
+/* Behind those that are there of what it needs in that way. With the lock. */
+static void order_behind(struct blkup_coldplug *c, const struct blkup_cold_entry *cold, size_t how)
 {
         for (size_t k = 0; k < cold->n_needs; k++) {
                 const struct blkup_cold_entry *on = &c->cold[cold->needs[k] & BLKUP_COLD_NEEDS_INDEX];
 
-                if ((cold->needs[k] & BLKUP_COLD_NEEDS_ORDER) && on->is_located && on->locate_error == 0 &&
+                if ((cold->needs[k] & how) && on->is_located && on->locate_error == 0 &&
                     on->mount_node != BLKUP_POOL_NONE)
                         (void) !blkup_pool_depend(c->pool, cold->mount_node, on->mount_node,
                                                   BLKUP_POOL_AFTER);
@@ -143,7 +143,7 @@ static void order_behind_same_device(struct blkup_coldplug *c, const struct blku
 void blkup_cold_order(struct blkup_coldplug *c, struct blkup_cold_entry *cold)
 {
         cold->is_ordered = true;
-        order_as_in_file(c, cold);
+        order_behind(c, cold, BLKUP_COLD_NEEDS_ORDER);
         order_behind_same_device(c, cold);
         order_on_device(c, cold);
 }
@@ -246,19 +246,6 @@ static bool waits(struct blkup_coldplug *c, const struct blkup_cold_entry *cold)
         return false;
 }
 
-/* Those that are there come before it. With the lock. */
-static void order_behind_parents(struct blkup_coldplug *c, const struct blkup_cold_entry *cold)
-{
-        for (size_t k = 0; k < cold->n_needs; k++) {
-                const struct blkup_cold_entry *on = &c->cold[cold->needs[k] & BLKUP_COLD_NEEDS_INDEX];
-
-                if ((cold->needs[k] & BLKUP_COLD_NEEDS_ANY) && on->is_located && on->locate_error == 0 &&
-                    on->mount_node != BLKUP_POOL_NONE)
-                        (void) !blkup_pool_depend(c->pool, cold->mount_node, on->mount_node,
-                                                  BLKUP_POOL_AFTER);
-        }
-}
-
 static int run_parents(struct blkup_pool *p, uint32_t node, unsigned worker, void *arg,
                        struct blkup_error *err)
 {
@@ -274,7 +261,7 @@ static int run_parents(struct blkup_pool *p, uint32_t node, unsigned worker, voi
                 cold->waits_for_parents = waits(c, cold);
                 r = cold->waits_for_parents ? BLKUP_POOL_PENDING : 0;
                 if (r == 0)
-                        order_behind_parents(c, cold);
+                        order_behind(c, cold, BLKUP_COLD_NEEDS_ANY);
         }
         (void) pthread_mutex_unlock(&c->lock);
         return r;
@@ -288,7 +275,7 @@ void blkup_cold_let_children_go(struct blkup_coldplug *c)
                 if (!cold->waits_for_parents || waits(c, cold))
                         continue;
                 cold->waits_for_parents = false;
-                order_behind_parents(c, cold);
+                order_behind(c, cold, BLKUP_COLD_NEEDS_ANY);
                 (void) !blkup_pool_complete(c->pool, cold->parents_node, 0, NULL);
         }
 }
